@@ -1,0 +1,1 @@
+"""From placements to words and numbers that a person acts on. Pure: no I/O."""

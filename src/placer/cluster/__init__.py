@@ -1,0 +1,1 @@
+"""What is free, what runs, what waits. Pure: no I/O."""

@@ -1,0 +1,1 @@
+"""Snapshots, recordings and topology files on disk."""

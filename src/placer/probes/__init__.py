@@ -1,0 +1,1 @@
+"""What this host can tell about itself."""

@@ -1,0 +1,1 @@
+"""Real servers with emulated GPU nodes on this machine."""

@@ -1,0 +1,1 @@
+"""Slurm's commands, files and printed words -> placer's types, and back."""

@@ -1,0 +1,1 @@
+"""Text or XML of one tool -> `types.NodeTopology`. Every reader is total: a topology or a ParseError."""
