@@ -51,7 +51,10 @@ class Capacity(msgspec.Struct, frozen=True):
         for allocation in allocations:
             by_node.setdefault(allocation.node, []).append(allocation)
         return Capacity(
-            tuple(_change(free, by_node[free.node.name], taking) if free.node.name in by_node else free for free in self.nodes)
+            tuple(
+                _change(free, by_node[free.node.name], taking) if free.node.name in by_node else free
+                for free in self.nodes
+            )
         )
 
 

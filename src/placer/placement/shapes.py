@@ -1,0 +1,168 @@
+"""From what a job asks for to the shapes it may take: how many nodes, and what each must give.
+
+A total of GPUs without a node count leaves the shape open: every count that divides it is a shape, and so is the
+smallest uneven one. The rest of the request fixes it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from placer import errors
+from placer.cluster import types as cluster
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What one node must give. `memory_mib` None = all of the node's memory."""
+
+    gpus: int
+    cpus: int
+    memory_mib: int | None
+    tasks: int
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """`count` nodes of `demand`; the first `extra` of them give one GPU more. `ranks` in all."""
+
+    count: int
+    demand: Demand
+    extra: int = 0
+    ranks: int = 0
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole job."""
+        return self.count * self.demand.gpus + self.extra
+
+
+def of(
+    request: cluster.JobRequest, *, most_gpus: int, most_nodes: int, defaults: cluster.Partition | None = None
+) -> tuple[Shape, ...]:
+    """The shapes a request allows, fewest nodes first; at most 16.
+
+    `most_gpus` is the largest number of suitable GPUs on one node, `most_nodes` the number of nodes; both only bound
+    the enumeration. `defaults` is the partition whose default memory and CPUs per GPU apply. Raises RequestError when
+    the request contradicts itself.
+    """
+    _check(request)
+    counts = _node_counts(request, most_gpus, most_nodes)
+    shapes = [shape for count in counts if (shape := _shape(request, count, defaults)) is not None]
+    if not shapes:
+        raise errors.RequestError(_no_shape(request), hint="`placer place --help` lists the options that set the shape")
+    return tuple(shapes[:16])
+
+
+def _check(request: cluster.JobRequest) -> None:
+    numbers = {
+        "nodes": request.nodes,
+        "gpus": request.gpus,
+        "gpus_per_node": request.gpus_per_node,
+        "gpus_per_task": request.gpus_per_task,
+        "ntasks": request.ntasks,
+        "ntasks_per_node": request.ntasks_per_node,
+        "cpus_per_task": request.cpus_per_task,
+        "cpus_per_gpu": request.cpus_per_gpu,
+    }
+    for name, value in numbers.items():
+        if value is not None and not 0 <= value <= 1_000_000:
+            raise errors.RequestError(f"`{name}` must be between 0 and 1000000, not {value}")
+    for name in ("nodes", "ntasks", "ntasks_per_node", "cpus_per_task"):
+        if numbers[name] == 0:
+            raise errors.RequestError(f"`{name}` must be at least 1")
+    if request.gpu_share is not None:
+        raise errors.RequestError(
+            "shares of a GPU cannot be placed yet", hint="ask for whole GPUs with `--gpus-per-node`"
+        )
+    if request.nodes and request.nodes_max and request.nodes_max < request.nodes:
+        raise errors.RequestError(
+            f"at most {request.nodes_max} nodes is less than the least number of nodes {request.nodes}"
+        )
+    fixed = request.nodes and request.gpus_per_node and request.gpus and not request.nodes_max
+    if fixed and (request.nodes or 0) * (request.gpus_per_node or 0) != request.gpus:
+        raise errors.RequestError(
+            f"{request.nodes} nodes with {request.gpus_per_node} GPUs each are not {request.gpus} GPUs in all",
+            hint="leave out one of `--nodes`, `--gpus-per-node`, `--gpus`",
+        )
+
+
+def total_gpus(request: cluster.JobRequest) -> int | None:
+    """GPUs of the whole job when the request fixes them; None while they depend on the node count."""
+    if request.gpus is not None:
+        return request.gpus
+    if request.gpus_per_task is not None and request.ntasks is not None:
+        return request.gpus_per_task * request.ntasks
+    return None
+
+
+def _node_counts(request: cluster.JobRequest, most_gpus: int, most_nodes: int) -> list[int]:
+    total = total_gpus(request)
+    if request.nodes is not None:
+        last = min(request.nodes_max or request.nodes, request.nodes + 64)
+        return list(range(request.nodes, last + 1))
+    if request.gpus_per_node:
+        if total is not None:
+            return [-(-total // request.gpus_per_node)]
+        tasks, per_node = request.ntasks, request.ntasks_per_node
+        return [-(-tasks // per_node)] if tasks and per_node else [1]
+    if total:
+        least = max(1, -(-total // max(most_gpus, 1)))
+        even = [n for n in range(least, min(total, max(most_nodes, least)) + 1) if total % n == 0]
+        return sorted({*even, least})
+    if request.ntasks and request.ntasks_per_node:
+        return [-(-request.ntasks // request.ntasks_per_node)]
+    return [1]
+
+
+def _shape(request: cluster.JobRequest, count: int, defaults: cluster.Partition | None) -> Shape | None:
+    gpus, extra = _gpus_per_node(request, count)
+    if request.gpus_per_node and gpus != request.gpus_per_node:
+        return None
+    tasks = _tasks_per_node(request, count)
+    most = gpus + (1 if extra else 0)
+    cpus = _cpus(request, most, tasks, defaults)
+    ranks = request.ntasks if request.ntasks is not None else tasks * count
+    return Shape(count, Demand(gpus, cpus, _memory(request, most, cpus, defaults), tasks), extra, ranks)
+
+
+def _gpus_per_node(request: cluster.JobRequest, count: int) -> tuple[int, int]:
+    if request.gpus_per_node is not None:
+        return request.gpus_per_node, 0
+    total = total_gpus(request)
+    if total is not None:
+        return divmod(total, count)
+    if request.gpus_per_task is not None:
+        return request.gpus_per_task * _tasks_per_node(request, count), 0
+    return 0, 0
+
+
+def _tasks_per_node(request: cluster.JobRequest, count: int) -> int:
+    if request.ntasks_per_node is not None:
+        return request.ntasks_per_node
+    return -(-request.ntasks // count) if request.ntasks is not None else 1
+
+
+def _cpus(request: cluster.JobRequest, gpus: int, tasks: int, defaults: cluster.Partition | None) -> int:
+    per_gpu = request.cpus_per_gpu
+    if per_gpu is None and request.cpus_per_task is None and defaults is not None:
+        per_gpu = defaults.default_cpus_per_gpu
+    return max(tasks * (request.cpus_per_task or 1), gpus * (per_gpu or 0))
+
+
+def _memory(request: cluster.JobRequest, gpus: int, cpus: int, defaults: cluster.Partition | None) -> int | None:
+    if request.whole_memory:
+        return None
+    if request.memory_per_node_mib is not None:
+        return request.memory_per_node_mib
+    if request.memory_per_gpu_mib is not None:
+        return request.memory_per_gpu_mib * gpus
+    if request.memory_per_cpu_mib is not None:
+        return request.memory_per_cpu_mib * cpus
+    if defaults is not None and defaults.default_memory_per_node_mib is not None:
+        return defaults.default_memory_per_node_mib
+    if defaults is not None and defaults.default_memory_per_cpu_mib is not None:
+        return defaults.default_memory_per_cpu_mib * cpus
+    return 0
+
+
+def _no_shape(request: cluster.JobRequest) -> str:
+    return f"{total_gpus(request)} GPUs cannot be given as {request.gpus_per_node} GPUs on each node"
