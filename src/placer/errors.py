@@ -16,16 +16,25 @@ PlacerError                       exit 1, the root: message, hint
 
 from __future__ import annotations
 
+_LONGEST_MESSAGE = 1000
+
 
 class PlacerError(Exception):
-    """Root of all that placer raises on purpose: one line that says what is wrong, and a command that helps."""
+    """Root of all that placer raises on purpose: one line that says what is wrong, and a command that helps.
+
+    Both are safe to print: they may quote what came from outside.
+    """
 
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = printable(message, _LONGEST_MESSAGE)
+        self.hint = None if hint is None else printable(hint, _LONGEST_MESSAGE)
+        super().__init__(self.message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The subclasses take keywords, which Exception's own way through pickle and copy loses.
+        return _restore, (type(self), self.args, self.__dict__)
 
 
 class InputError(PlacerError):
@@ -39,16 +48,16 @@ class ParseError(InputError):
         self, message: str, *, source: str, line: int = 1, column: int = 1, excerpt: str = "", hint: str | None = None
     ) -> None:
         where = f"{printable(source)}:{line}:{column}"
-        shown = f" near `{printable(excerpt)}`" if excerpt else ""
-        super().__init__(f"{where}: {printable(message)}{shown}", hint=hint)
-        self.source, self.line, self.column, self.excerpt = source, line, column, excerpt
+        self.source, self.line, self.column, self.excerpt = source, line, column, printable(excerpt)
+        shown = f" near `{self.excerpt}`" if excerpt else ""
+        super().__init__(f"{where}: {message}{shown}", hint=hint)
 
 
 class DocumentError(InputError):
     """A value in a document is wrong. `path` leads to it, like `nodes[2].gpus.count`."""
 
     def __init__(self, message: str, *, source: str, path: str, hint: str | None = None) -> None:
-        super().__init__(f"{printable(source)}: at `{printable(path)}`: {printable(message)}", hint=hint)
+        super().__init__(f"{printable(source)}: at `{printable(path)}`: {message}", hint=hint)
         self.source, self.path = source, path
 
 
@@ -91,6 +100,17 @@ class SandboxError(PlacerError):
 
 
 def printable(text: str, limit: int = 120) -> str:
-    """Text from outside made safe for a terminal: control characters become `?`, long text is cut to `limit`."""
+    """Text from outside made safe for a terminal, in one line of at most `limit` characters.
+
+    What could move the cursor, turn the writing direction or hide (control, format and surrogate characters, blanks
+    other than the space) becomes `?`; longer text ends in `…`.
+    """
     safe = "".join(c if c.isprintable() else "?" for c in text[: limit + 1])
     return safe if len(safe) <= limit else safe[: limit - 1] + "…"
+
+
+def _restore(kind: type[PlacerError], args: tuple[object, ...], state: dict[str, object]) -> PlacerError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from placer import errors
 
 # A machine has thousands of CPUs at most; a larger number is a mistake and would only eat memory.
@@ -14,22 +16,30 @@ def parse(text: str, *, source: str = "list") -> tuple[int, ...]:
     A stride as the Linux kernel prints it (`0-31:2/4`) is not understood here, nor does any tool we read print one.
     Raises ParseError.
     """
-    found: set[int] = set()
+    spans: list[range] = []
     column = 1
     for part in text.split(","):
         if part.strip():
-            found.update(_span(part, column, source))
+            spans.append(_span(part, column, source))
         column += len(part) + 1
-    return tuple(sorted(found))
+    spans.sort(key=lambda span: span.start)
+    found: list[int] = []
+    for span in spans:  # ascending, so time is bounded by the largest number however often a span repeats
+        found.extend(range(max(span.start, found[-1] + 1), span.stop) if found else span)
+    return tuple(found)
 
 
 def _span(part: str, column: int, source: str) -> range:
-    low, dash, high = part.strip().partition("-")
+    column += len(part) - len(part.lstrip())
+    part = part.strip()
+    low, dash, high = part.partition("-")
     if not (_is_number(low) and (not dash or _is_number(high))):
         raise errors.ParseError("not a list of numbers like `0-3,8`", source=source, column=column, excerpt=part)
     first, last = int(low), int(high) if dash else int(low)
     if last < first or last > MAX_NUMBER:
-        raise errors.ParseError(f"range must ascend and stay below {MAX_NUMBER}", source=source, column=column, excerpt=part)
+        raise errors.ParseError(
+            f"range must ascend and stay below {MAX_NUMBER}", source=source, column=column, excerpt=part
+        )
     return range(first, last + 1)
 
 
@@ -37,8 +47,8 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 9
 
 
-def format(numbers: tuple[int, ...] | list[int] | set[int] | frozenset[int]) -> str:  # noqa: A001 - reads `ranges.format(…)`
-    """`(0, 1, 2, 7)` -> `"0-2,7"`; the inverse of `parse`."""
+def format(numbers: Iterable[int]) -> str:  # noqa: A001 - reads `ranges.format(…)`
+    """`(0, 1, 2, 7)` -> `"0-2,7"`; the inverse of `parse`. Numbers are not negative."""
     spans: list[list[int]] = []
     for number in sorted(set(numbers)):
         if spans and number == spans[-1][1] + 1:
@@ -49,11 +59,11 @@ def format(numbers: tuple[int, ...] | list[int] | set[int] | frozenset[int]) -> 
 
 
 def from_mask(mask: int) -> tuple[int, ...]:
-    """Bits that are set in `mask`, ascending."""
-    return tuple(i for i in range(mask.bit_length()) if mask >> i & 1)
+    """Bits that are set in `mask` (>= 0), ascending."""
+    return tuple(i for i, bit in enumerate(f"{mask:b}"[::-1]) if bit == "1")
 
 
-def to_mask(numbers: tuple[int, ...] | list[int] | set[int] | frozenset[int]) -> int:
+def to_mask(numbers: Iterable[int]) -> int:
     """The bit mask of a set of numbers; the inverse of `from_mask`."""
     mask = 0
     for number in numbers:
