@@ -34,7 +34,7 @@ def parse_memory(text: str, *, source: str = "memory", default_unit: str = "M") 
         raise errors.ParseError("not an amount of memory like `100G` or `512M`", source=source, excerpt=text)
     decimals = match[2] or ""
     unit = (match[3] or match[4] or default_unit).upper()
-    mib = -(-int(match[1] + decimals) * _BYTES_PER[unit] // (_MIB * 10 ** len(decimals)))
+    mib: int = -(-int(match[1] + decimals) * _BYTES_PER[unit] // (_MIB * 10 ** len(decimals)))
     if mib > MAX_MEMORY_MIB:
         raise errors.ParseError("more memory than 64 bits address", source=source, excerpt=text)
     return mib
