@@ -48,7 +48,7 @@ class ScoreTerm(msgspec.Struct, frozen=True):
     """One named part of the objective, as the user sees it. Lower is better unless `why` says otherwise."""
 
     name: str
-    value: float
+    value: float | None  # None = not predicted
     unit: str
     why: str
 

@@ -1,0 +1,99 @@
+"""Other ways to run a job: another shape for the same GPUs, other nodes, or waiting for a better place."""
+
+from __future__ import annotations
+
+import msgspec
+
+from placer.advice import types as advice
+from placer.placement import job, shapes
+from placer.placement import types as plan
+
+WORTH_WAITING_PCT = 5.0
+"""Below this penalty a better place is not worth a word."""
+
+
+def now(
+    site: job.Site,
+    question: job.Question,
+    chosen: plan.GangResult,
+    ideal: plan.Prediction | None,
+    options: advice.Options,
+) -> tuple[advice.Alternative, ...]:
+    """At most `options.alternatives` other answers that fit now, the most telling first."""
+    found = _other_shapes(site, question, chosen.prediction)
+    elsewhere = _elsewhere(site, question, chosen)
+    if elsewhere is not None:
+        found.insert(min(1, len(found)), elsewhere)
+    return tuple(found[: options.alternatives])
+
+
+def instead(site: job.Site, question: job.Question, options: advice.Options) -> tuple[advice.Alternative, ...]:
+    """Shapes for the same number of GPUs that fit now, for a job that has to wait."""
+    return tuple(_other_shapes(site, question, None)[: options.alternatives])
+
+
+def _other_shapes(site: job.Site, question: job.Question, chosen: plan.Prediction | None) -> list[advice.Alternative]:
+    total, taken = question.shape.gpus, question.shape.count
+    if total < 2:
+        return []
+    most = max((len(node.gpus) for node in site.snapshot.nodes), default=0)
+    counts = [n for n in range(1, min(total, len(site.snapshot.nodes)) + 1) if total % n == 0 and n != taken]
+    found = []
+    for count in counts:
+        if total // count > most:
+            continue
+        result = job.search(site, msgspec.structs.replace(question, shape=_reshaped(question.shape, count)))
+        if result.placement is not None and result.prediction is not None:
+            why = _compare(f"as {count} x {total // count} GPUs", result.prediction, chosen)
+            found.append(advice.Alternative(result.placement, result.prediction, why))
+    return sorted(found, key=lambda a: -(a.prediction.allreduce_busbw_gbps or 0.0))
+
+
+def _reshaped(shape: shapes.Shape, count: int) -> shapes.Shape:
+    """The same GPUs, tasks, CPUs and memory in all, on `count` nodes."""
+    old = shape.demand
+    memory = None if old.memory_mib is None else -(-old.memory_mib * shape.count // count)
+    demand = shapes.Demand(
+        gpus=shape.gpus // count,
+        cpus=-(-old.cpus * shape.count // count),
+        memory_mib=memory,
+        tasks=-(-old.tasks * shape.count // count),
+    )
+    return shapes.Shape(count, demand, 0, shape.ranks)
+
+
+def _elsewhere(site: job.Site, question: job.Question, chosen: plan.GangResult) -> advice.Alternative | None:
+    """The best answer that shares no node with the chosen one."""
+    if chosen.placement is None or question.request.nodelist is not None:
+        return None
+    used = frozenset(node.name for node in chosen.placement.nodes)
+    result = job.search(site, msgspec.structs.replace(question, avoid=used))
+    if result.placement is None or result.prediction is None:
+        return None
+    why = _compare("on other nodes", result.prediction, chosen.prediction, chosen.score, result.score)
+    return advice.Alternative(result.placement, result.prediction, why)
+
+
+def _compare(
+    what: str,
+    other: plan.Prediction,
+    chosen: plan.Prediction | None,
+    chosen_score: tuple[plan.ScoreTerm, ...] = (),
+    other_score: tuple[plan.ScoreTerm, ...] = (),
+) -> str:
+    mine = chosen.allreduce_busbw_gbps if chosen is not None else None
+    theirs = other.allreduce_busbw_gbps
+    if chosen is None:
+        speed = f", {theirs:.0f} GB/s" if theirs is not None else ""
+        return f"{what}: fits now{speed}, but is not the shape that was asked for"
+    if mine is not None and theirs is not None and abs(theirs - mine) > 0.01 * mine:
+        faster = theirs > mine
+        return f"{what}: {theirs:.0f} GB/s, {'faster' if faster else 'slower'} than {mine:.0f} GB/s" + (
+            "; ask for this shape to get it" if faster else ""
+        )
+    before = {term.name: term for term in chosen_score}
+    for term in other_score:
+        old = before.get(term.name)
+        if old is not None and old.value is not None and term.value is not None and term.value > old.value:
+            return f"{what}: same bandwidth, {term.name} {term.value:g} instead of {old.value:g} {term.unit}"
+    return f"{what}: no measurable difference"

@@ -1,0 +1,250 @@
+"""One job on one cluster: from a request's shape to the nodes, GPU sets and rank bindings, with proof.
+
+Every node that can take its part (`eligible`) becomes a candidate with the bandwidth of its best free GPU set
+(`gpuset`), the bound that its NICs set, and the damage that taking the set leaves behind (`leftover`). `gang` chooses
+among the candidates; `affinity` binds the ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from placer import errors
+from placer.cluster import capacity
+from placer.cluster import types as cluster
+from placer.placement import bandwidth, cost, eligible, features, gang, gpuset, shapes
+from placer.placement import gang_problem as problems
+from placer.placement import types as plan
+from placer.topology import index as topology_index
+from placer.topology import types as topo
+
+
+class Site(msgspec.Struct, frozen=True):
+    """A snapshot made ready for searches: dense indices and GPU-set tables, built once and used for every question."""
+
+    snapshot: cluster.ClusterSnapshot
+    free: capacity.Capacity
+    index: topology_index.TopologyIndex
+    tables: tuple[gpuset.SetTable, ...]  # one for each distinct (wiring, GPU count)
+    table_of: tuple[int, ...]  # per node of the snapshot
+    oversubscription: tuple[float, ...]  # per level of the fabric
+
+    def machine(self, position: int) -> topo.NodeTopology | None:
+        """The wiring of a node of the snapshot; None = unknown."""
+        return self.tables[self.table_of[position]].machine
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What is asked of a site: one shape of one request, under one variant of its feature expression."""
+
+    request: cluster.JobRequest
+    shape: shapes.Shape
+    variant: features.Variant = features.ANY
+    avoid: frozenset[str] = frozenset()  # nodes that must not be used, for alternatives
+    limits: plan.SolveLimits = plan.SolveLimits()
+
+
+class Candidates(msgspec.Struct, frozen=True):
+    """The nodes that can take their part, as arrays of equal length n."""
+
+    positions: npt.NDArray[np.int64]  # into the snapshot's nodes
+    masks: npt.NDArray[np.int64]  # free GPUs of the wanted type
+    busbw: npt.NDArray[np.float64]  # nan = unknown, inf = not limiting
+    nic: npt.NDArray[np.float64]  # nan = unknown
+    damage: npt.NDArray[np.int64]  # thousandths of a GPU
+    sure: npt.NDArray[np.bool_]  # False where nobody can say which GPUs are free
+    fits: plan.Fits
+
+
+def site(
+    snapshot: cluster.ClusterSnapshot,
+    oversubscription: Sequence[tuple[str, float]] = (),
+    nic_gbits: float | None = None,
+) -> Site:
+    """Make a snapshot ready. `oversubscription` (by level name) fills in what the fabric does not tell."""
+    index = topology_index.build(snapshot.topology)
+    machine_of = dict(zip(snapshot.topology.nodes, snapshot.topology.machine_of, strict=True))
+    tables: list[gpuset.SetTable] = []
+    known: dict[tuple[int, int], int] = {}
+    table_of: list[int] = []
+    for node in snapshot.nodes:
+        key = (machine_of.get(node.name, -1), max((gpu.index + 1 for gpu in node.gpus), default=0))
+        if key not in known:
+            known[key] = len(tables)
+            machine = snapshot.topology.machines[key[0]] if key[0] >= 0 else None
+            tables.append(gpuset.SetTable(_typed(machine, node, nic_gbits), key[1]))
+        table_of.append(known[key])
+    told = dict(oversubscription)
+    ratios = tuple(level.oversubscription or told.get(level.name, 1.0) for level in snapshot.topology.fabric.levels)
+    return Site(snapshot, capacity.of(snapshot), index, tuple(tables), tuple(table_of), ratios)
+
+
+def _typed(
+    machine: topo.NodeTopology | None, node: cluster.NodeState, nic_gbits: float | None
+) -> topo.NodeTopology | None:
+    """Give the GPUs of a matrix the model that the scheduler knows, and its NICs the configured speed."""
+    if machine is None:
+        return None
+    types = {gpu.index: gpu.type for gpu in node.gpus}
+    gpus = tuple(
+        gpu if gpu.model is not None else msgspec.structs.replace(gpu, model=types.get(gpu.index))
+        for gpu in machine.gpus
+    )
+    nics = tuple(
+        nic if nic.speed_gbits is not None else msgspec.structs.replace(nic, speed_gbits=nic_gbits)
+        for nic in machine.nics
+    )
+    return msgspec.structs.replace(machine, gpus=gpus, nics=nics)
+
+
+def search(
+    site: Site, question: Question, *, free: capacity.Capacity | None = None, empty: bool = False
+) -> plan.GangResult:
+    """The best placement of one shape, proven; or none, with counted exclusions.
+
+    `free` replaces the site's free amounts (a later moment); `empty` asks what an empty, whole cluster would give.
+    """
+    found = candidates(site, question, free or site.free, empty=empty)
+    problem = _problem(site, question, found, free or site.free)
+    solution = gang.solve(problem, question.limits)
+    if not solution.chosen:
+        return plan.GangResult(solve=solution.solve, fits=found.fits)
+    return _result(site, question, found, problem, solution, free or site.free)
+
+
+def candidates(site: Site, question: Question, free: capacity.Capacity, *, empty: bool = False) -> Candidates:
+    """Test every node and rate the best GPU set of each that fits."""
+    demand = question.shape.demand
+    want = eligible.wanted(site.snapshot, question.request, question.variant, question.shape.count)
+    if question.avoid:
+        want = msgspec.structs.replace(want, exclude=want.exclude | question.avoid)
+    fitting = eligible.check(free, want, demand, empty=empty)
+    positions = np.array(fitting.positions, dtype=np.int64)
+    masks = np.array(fitting.masks, dtype=np.int64)
+    sure = np.array([empty or free.nodes[p].unplaced == 0 for p in fitting.positions], dtype=bool)
+    busbw, nic, damage = _rate(site, positions, masks, demand.gpus)
+    busbw[~sure] = np.nan
+    return Candidates(positions, masks, busbw, nic, damage, sure, fitting.fits)
+
+
+def _rate(
+    site: Site, positions: npt.NDArray[np.int64], masks: npt.NDArray[np.int64], gpus: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    n = len(positions)
+    busbw, nic = np.full(n, np.inf), np.full(n, np.nan)
+    damage = np.zeros(n, dtype=np.int64)
+    if gpus == 0:
+        return busbw, nic, damage
+    table_of = np.array([site.table_of[p] for p in positions], dtype=np.int64)
+    for number in np.unique(table_of):
+        rows = np.flatnonzero(table_of == number)
+        table = site.tables[number]
+        chosen, busbw[rows], damage[rows] = table.best_many(masks[rows], gpus)
+        if gpus == 1:
+            busbw[rows] = np.inf  # one GPU has nobody to talk to inside its node
+        for mask in np.unique(chosen):
+            bound = bandwidth.nic_bound(table.machine, gpuset.indices(int(mask))) if table.machine is not None else None
+            if bound is not None:
+                nic[rows[chosen == mask]] = bound
+    return busbw, nic, damage
+
+
+def _problem(site: Site, question: Question, found: Candidates, free: capacity.Capacity) -> problems.GangProblem:
+    shape, request = question.shape, question.request
+    levels = [level.name for level in site.snapshot.topology.fabric.levels]
+    want = eligible.wanted(site.snapshot, request, question.variant, shape.count)
+    positions = tuple(int(p) for p in found.positions)
+    where = site.index.rows([site.snapshot.nodes[p].name for p in positions])
+    limit = request.switches if request.switches is not None and levels else None
+    required = level_index(levels, request.topology.required, "required")
+    if limit == 1:
+        required = 0 if required is None else min(required, 0)
+    return problems.GangProblem(
+        domain_of=site.index.domain_of[:, where],
+        bandwidth=found.busbw,
+        nic=found.nic,
+        damage=found.damage,
+        count=shape.count,
+        forced=eligible.forced(free, want, positions),
+        required=required,
+        preferred=level_index(levels, request.topology.preferred, "preferred"),
+        max_domains=((0, limit),) if limit is not None and limit > 1 else (),
+        oversubscription=site.oversubscription,
+        spans_roots=site.snapshot.source.system != "slurm" or not levels,
+        side=_side(site, question, found, positions),
+    )
+
+
+def level_index(levels: Sequence[str], name: str | None, what: str) -> int | None:
+    """Position of a level, closest first; None for none. Raises RequestError that lists the levels."""
+    if name is None:
+        return None
+    if name not in levels:
+        shown = ", ".join(levels) or "none (the fabric of this cluster is not known)"
+        raise errors.RequestError(
+            f"there is no level `{errors.printable(name)}` for `{what}`; the levels are: {shown}",
+            hint="`placer topo fabric --help` says where levels come from",
+        )
+    return levels.index(name)
+
+
+def _side(
+    site: Site, question: Question, found: Candidates, positions: tuple[int, ...]
+) -> tuple[problems.SideConstraint, ...]:
+    """Constraints that no domain tree can hold: counted features, and nodes that must give one GPU more."""
+    sides = []
+    for feature, least in question.variant.at_least:
+        has = np.array([feature in site.snapshot.nodes[p].features for p in positions], dtype=bool)
+        sides.append(problems.SideConstraint(members=has, at_least=least))
+    if question.shape.extra:
+        wider = np.array([int(m).bit_count() > question.shape.demand.gpus for m in found.masks], dtype=bool)
+        sides.append(problems.SideConstraint(members=wider, at_least=question.shape.extra))
+    return tuple(sides)
+
+
+def _result(
+    site: Site,
+    question: Question,
+    found: Candidates,
+    problem: problems.GangProblem,
+    solution: problems.GangSolution,
+    free: capacity.Capacity,
+) -> plan.GangResult:
+    sizes = _sizes(question.shape, [int(found.masks[c]).bit_count() for c in solution.chosen])
+    chosen = [
+        cost.Part(
+            position=int(found.positions[c]),
+            mask=int(found.masks[c]),
+            gpus=size,
+            sure=bool(found.sure[c]),
+            nic=float(found.nic[c]),
+        )
+        for c, size in zip(solution.chosen, sizes, strict=True)
+    ]
+    names = [level.name for level in site.snapshot.topology.fabric.levels]
+    sets = [
+        site.tables[site.table_of[part.position]].best(part.mask, part.gpus) if part.gpus and part.sure else None
+        for part in chosen
+    ]
+    predicted = cost.predict(sets, chosen, problem, solution, names)
+    return plan.GangResult(
+        solve=solution.solve,
+        fits=found.fits,
+        placement=cost.placement(site.snapshot, chosen, sets),
+        score=cost.terms(site.snapshot, free, question, chosen, sets, solution, predicted),
+        prediction=predicted,
+    )
+
+
+def _sizes(shape: shapes.Shape, free_counts: Collection[int]) -> list[int]:
+    """GPUs of each chosen node; the first nodes that have room for one more give it."""
+    extra, sizes = shape.extra, []
+    for free in free_counts:
+        more = extra > 0 and free > shape.demand.gpus
+        extra -= more
+        sizes.append(shape.demand.gpus + more)
+    return sizes

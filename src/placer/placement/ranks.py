@@ -1,0 +1,71 @@
+"""Ranks of a whole placement: each node's GPUs dealt to its ranks, with cores, memory nodes and NICs near them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from placer.cluster import types as cluster
+from placer.placement import affinity, job, shapes
+from placer.placement import types as plan
+from placer.topology import types as topo
+
+
+def bind(
+    site: job.Site, placement: plan.Placement, shape: shapes.Shape, request: cluster.JobRequest
+) -> tuple[plan.Placement, tuple[str, ...]]:
+    """The same placement with rank bindings, and what had to be assumed.
+
+    Where the request names no tasks, one rank for each GPU is taken, as collective launchers start them.
+    """
+    position = {node.name: i for i, node in enumerate(site.snapshot.nodes)}
+    told = request.ntasks is not None or request.ntasks_per_node is not None
+    notes: list[str] = [] if told else ["the request names no tasks: one rank for each GPU is shown"]
+    nodes: list[plan.NodePlacement] = []
+    first = 0
+    for node in placement.nodes:
+        count = _ranks(node, shape, told, first)
+        where = position[node.name]
+        machine = site.machine(where)
+        result = affinity.bind(
+            machine,
+            node.gpus,
+            count,
+            first_rank=first,
+            cpuset=free_cpus(site.snapshot, site.snapshot.nodes[where], machine),
+            cpus_per_rank=request.cpus_per_task,
+            workload=request.workload,
+        )
+        notes += result.warnings
+        nodes.append(msgspec.structs.replace(node, ranks=result.ranks))
+        first += count
+    return plan.Placement(tuple(nodes)), tuple(dict.fromkeys(notes))
+
+
+def _ranks(node: plan.NodePlacement, shape: shapes.Shape, told: bool, first: int) -> int:
+    if not told:
+        return max(1, len(node.gpus))
+    return max(1, min(shape.demand.tasks, shape.ranks - first))
+
+
+def free_cpus(
+    snapshot: cluster.ClusterSnapshot, node: cluster.NodeState, machine: topo.NodeTopology | None
+) -> tuple[int, ...] | None:
+    """OS CPU numbers of a node that no job holds; None when they cannot be told.
+
+    Slurm's abstract id is core * threads + thread, cores counted socket by socket. The OS numbers of a core come from
+    the node's topology, else from the usual Linux order (thread t of core c is c + t * cores).
+    """
+    held = [a for job_ in snapshot.jobs for a in job_.allocations if a.node == node.name]
+    cores, threads = (node.sockets or 0) * (node.cores_per_socket or 0), node.threads_per_core or 1
+    if not cores or any(a.cpu_ids is None for a in held if a.cpus):
+        return None
+    table = machine.cores if machine is not None and len(machine.cores) == cores else ()
+    used = set()
+    for allocation in held:
+        for abstract in allocation.cpu_ids or ():
+            core, thread = divmod(abstract, threads)
+            if table and core < cores and thread < len(table[core]):
+                used.add(table[core][thread])
+            else:
+                used.add(core + thread * cores)
+    return tuple(cpu for cpu in range(cores * threads) if cpu not in used)

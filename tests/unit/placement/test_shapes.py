@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from placer import errors
+from placer.cluster import types as cluster
+from placer.placement import shapes
+
+
+def of(
+    defaults: cluster.Partition | None = None, most_gpus: int = 8, most_nodes: int = 6, **asked: object
+) -> tuple[shapes.Shape, ...]:
+    request = cluster.JobRequest(**asked)  # type: ignore[arg-type]
+    return shapes.of(request, most_gpus=most_gpus, most_nodes=most_nodes, defaults=defaults)
+
+
+def test_of_nodes_and_gpus_per_node_is_one_shape() -> None:
+    assert of(nodes=2, gpus_per_node=4, ntasks_per_node=4, cpus_per_task=8) == (
+        shapes.Shape(2, shapes.Demand(gpus=4, cpus=32, memory_mib=0, tasks=4), 0, 8),
+    )
+
+
+def test_of_total_gpus_gives_every_even_shape_that_nodes_can_hold() -> None:
+    found = of(gpus=16, most_nodes=20)
+    assert [(s.count, s.demand.gpus) for s in found] == [(2, 8), (4, 4), (8, 2), (16, 1)]
+
+
+def test_of_total_gpus_that_do_not_divide_gives_the_uneven_shape() -> None:
+    found = of(gpus=11, most_nodes=6)
+    assert [(s.count, s.demand.gpus, s.extra, s.gpus) for s in found] == [(2, 5, 1, 11)]
+
+
+def test_of_total_on_fixed_nodes_is_spread_evenly() -> None:
+    assert [(s.count, s.demand.gpus, s.extra) for s in of(gpus=7, nodes=2)] == [(2, 3, 1)]
+
+
+def test_of_gpus_per_task_counts_tasks() -> None:
+    assert [(s.count, s.demand.gpus, s.demand.tasks) for s in of(gpus_per_task=1, ntasks=8, nodes=2)] == [(2, 4, 4)]
+
+
+def test_of_node_range_gives_each_count() -> None:
+    assert [s.count for s in of(nodes=2, nodes_max=4, gpus_per_node=8)] == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("asked", "memory"),
+    [
+        ({"memory_per_node_mib": 1000}, 1000),
+        ({"memory_per_gpu_mib": 100}, 400),
+        ({"memory_per_cpu_mib": 10, "cpus_per_task": 6}, 60),
+        ({"whole_memory": True}, None),
+        ({}, 500),
+    ],
+)
+def test_of_memory_by_node_gpu_cpu_or_partition_default(asked: dict[str, object], memory: int | None) -> None:
+    partition = cluster.Partition(name="gpu", default_memory_per_node_mib=500)
+    (shape,) = of(partition, nodes=1, gpus_per_node=4, **asked)
+    assert shape.demand.memory_mib == memory
+
+
+def test_of_default_cpus_per_gpu_applies_only_without_cpus_of_the_job() -> None:
+    partition = cluster.Partition(name="gpu", default_cpus_per_gpu=14)
+    assert of(partition, nodes=1, gpus_per_node=4)[0].demand.cpus == 56
+    assert of(partition, nodes=1, gpus_per_node=4, cpus_per_task=2)[0].demand.cpus == 2
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"nodes": 2, "gpus_per_node": 4, "gpus": 7},
+        {"nodes": 0},
+        {"gpus": -1},
+        {"nodes": 4, "nodes_max": 2},
+        {"gpus": 7, "gpus_per_node": 2, "nodes": 3, "nodes_max": None},
+        {"gpu_share": 500},
+    ],
+)
+def test_of_contradictions_are_request_errors(asked: dict[str, object]) -> None:
+    with pytest.raises(errors.RequestError):
+        of(**asked)
