@@ -177,7 +177,7 @@ def _read_rows(rows: list[str], header: _Header, source: str, notes: _text.Notes
         elif len(line) > _text.MAX_LINE:
             notes.add(f"the row of {word} is longer than any matrix: it stays unknown", line=number)
         elif _is_peer_table(line):
-            what = "a table of peer access (`nvidia-smi topo -p2p`), which does not tell how GPUs are connected"
+            what = "this is a table of peer access (`nvidia-smi topo -p2p`), not the matrix of connections"
             raise _error(what, rows, number, source)
         else:
             row = _row(line, number, position[word], header, last=at == len(rows) - 1, notes=notes)
