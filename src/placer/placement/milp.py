@@ -154,7 +154,9 @@ def _run(model: Model, used: list[int], limits: place.SolveLimits) -> Any:
             None if math.isinf(high) else high,
             cat="Integer" if model.integer[column] else "Continuous",
         )
-    problem += pulp.lpSum(factor * variable[column] for column, factor in model.cost.items())
+    terms = [factor * variable[column] for column, factor in model.cost.items()]
+    # Without an objective PuLP 3.3 adds a variable of its own before ours; ours comes last, whatever the version.
+    problem += pulp.lpSum(terms or [problem.add_variable("z", 0, 0)])
     for row in model.rows:
         if not row.columns:
             continue
@@ -226,7 +228,7 @@ def _answer(model: Model, used: list[int], solved: Any, limits: place.SolveLimit
 def _values(model: Model, used: list[int], found: Sequence[float]) -> tuple[float, ...]:
     """The solver's point in the model's numbering; integers are rounded, a variable of no row rests at a bound."""
     values = [_resting(low, high) for low, high in zip(model.lower, model.upper, strict=True)]
-    for column, value in zip(used, found, strict=True):
+    for column, value in zip(used, found[: len(used)], strict=True):
         values[column] = float(round(value)) if model.integer[column] else float(value)
     return tuple(values)
 

@@ -89,6 +89,13 @@ def test_solve_unused_variables_rest_inside_their_bounds() -> None:
     assert x == 0
 
 
+def test_solve_without_objective_finds_a_point() -> None:
+    model = milp.Model()
+    x, y = model.variable(upper=3, integer=True), model.variable(upper=3, integer=True)
+    model.row([(x, 1), (y, 1)], low=6)
+    assert milp.solve(model) == milp.MilpAnswer(Termination.OPTIMAL, 0.0, 0.0, 0.0, 0.0, (3.0, 3.0))
+
+
 def test_solve_without_used_variables_needs_no_solver() -> None:
     model = milp.Model()
     model.row([], high=4.0)
