@@ -19,8 +19,9 @@ def from_switches(switches: Sequence[topo.Switch], *, source: str, kind: str = "
 
     A switch stands one level above its highest child. Nodes that a switch above the leaves lists are those of its
     children when they are below one, else they hang on it directly (said in `warnings`). A node on two branches stays
-    with the first (said too); a switch with nothing below is left out (said too). Raises ParseError for a name that is
-    defined twice, an unknown child, two parents, a cycle, and more than `chains.MAX_LEVELS` levels.
+    with the first, a switch with two parents below the lower of them or the first, and a switch with nothing below is
+    left out (all said). Raises ParseError for a name that is defined twice, an unknown child, a cycle, and more than
+    `chains.MAX_LEVELS` levels.
     """
     warnings: list[str] = []
     members = switch_tree.read(switches, source, warnings)

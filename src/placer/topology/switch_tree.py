@@ -15,8 +15,8 @@ def read(switches: Sequence[topo.Switch], source: str, warnings: list[str]) -> l
     A switch stands one level above its highest child; its key is its name.
     """
     table = _table(switches, source)
-    parent = _parents(switches, table, source)
     level = _heights(switches, table, source)
+    parent = _parents(switches, level, source, warnings)
     warnings += _level_and_child_warnings(switches, level, source)
     groups: dict[str, list[str]] = {}
     for node, switch in _owners(switches, level, parent, source, warnings).items():
@@ -31,18 +31,26 @@ def _table(switches: Sequence[topo.Switch], source: str) -> dict[str, topo.Switc
             first = table[switch.name].line
             raise _at(switch, source, f"switch `{switch.name}` is defined twice, first in line {first or '?'}")
         table[switch.name] = switch
+    for switch in switches:
+        unknown = next((child for child in switch.switches if child not in table), None)
+        if unknown is not None:
+            raise _at(switch, source, f"switch `{switch.name}` has a child `{unknown}` that is not defined")
     return table
 
 
-def _parents(switches: Sequence[topo.Switch], table: Mapping[str, topo.Switch], source: str) -> dict[str, str]:
+def _parents(
+    switches: Sequence[topo.Switch], level: Mapping[str, int], source: str, warnings: list[str]
+) -> dict[str, str]:
+    """The parent of each switch; of several, the lowest, and of equally low ones the first.
+
+    Slurm 22.05 takes a switch with two parents without a word, and fat trees are written so.
+    """
     parent: dict[str, str] = {}
-    for switch in switches:
-        for child in switch.switches:
-            if child not in table:
-                raise _at(switch, source, f"switch `{switch.name}` has a child `{child}` that is not defined")
-            if parent.get(child, switch.name) != switch.name:
-                raise _at(switch, source, f"switch `{child}` has two parents: `{parent[child]}` and `{switch.name}`")
-            parent[child] = switch.name
+    for switch in sorted(switches, key=lambda s: level[s.name]):
+        for child in dict.fromkeys(switch.switches):
+            first = parent.setdefault(child, switch.name)
+            if first != switch.name:
+                warnings.append(f"{_where(switch, source)} is a second parent of `{child}`; only `{first}` counts")
     return parent
 
 
