@@ -83,21 +83,25 @@ class Model:
 
     def row(self, terms: Iterable[tuple[int, float]], *, low: float = -math.inf, high: float = math.inf) -> None:
         """Add low <= Σ factor · variable <= high. A variable that appears twice counts with the sum of its factors."""
-        summed: dict[int, float] = {}
-        for column, factor in terms:
-            summed[column] = summed.get(column, 0.0) + float(factor)
+        summed = _summed(terms)
         self.rows.append(_Row(tuple(summed), tuple(summed.values()), float(low), float(high)))
 
     def minimise(self, terms: Iterable[tuple[int, float]], *, constant: float = 0.0) -> None:
         """Replace the whole objective, also the costs that were given with the variables."""
-        self.cost = {}
-        for column, factor in terms:
-            self.cost[column] = self.cost.get(column, 0.0) + float(factor)
+        self.cost = _summed(terms)
         self.constant = float(constant)
 
     def value(self, values: Sequence[float]) -> float:
         """The objective at a point."""
         return self.constant + math.fsum(factor * values[column] for column, factor in self.cost.items())
+
+
+def _summed(terms: Iterable[tuple[int, float]]) -> dict[int, float]:
+    """One factor for each variable; those that come to 0 are left out, as PuLP would."""
+    summed: dict[int, float] = {}
+    for column, factor in terms:
+        summed[column] = summed.get(column, 0.0) + float(factor)
+    return {column: factor for column, factor in summed.items() if factor}
 
 
 def solve(model: Model, limits: place.SolveLimits = place.SolveLimits()) -> MilpAnswer:  # noqa: B008 - frozen value

@@ -96,6 +96,15 @@ def test_solve_without_objective_finds_a_point() -> None:
     assert milp.solve(model) == milp.MilpAnswer(Termination.OPTIMAL, 0.0, 0.0, 0.0, 0.0, (3.0, 3.0))
 
 
+def test_solve_factors_of_zero_are_left_out() -> None:
+    model = milp.Model()
+    x, y = model.variable(upper=3, integer=True), model.variable(upper=3, integer=True)
+    model.row([(x, 1), (y, 0)], low=2)
+    model.row([(y, 1), (y, -1)], high=0)
+    model.minimise([(x, 0.0)])
+    assert milp.solve(model).values == (2.0, 0.0)
+
+
 def test_solve_without_used_variables_needs_no_solver() -> None:
     model = milp.Model()
     model.row([], high=4.0)
