@@ -33,6 +33,9 @@ IN_NETWORK_EFFICIENCY = {90: 0.85, 100: 0.74}
 C2C_GBPS = 450.0
 """Grace to GPU, by the data sheet."""
 
+XGMI_SLOWEST_GBPS = 36.0
+"""One xGMI peer of an MI200, the slowest that is known; taken where the model is not."""
+
 PCIE_GEN3_X16_GBPS = 12.0
 """PCIe generation 3, 16 lanes; each generation doubles it, half the lanes halve it (NCCL)."""
 
