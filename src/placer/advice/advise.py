@@ -30,7 +30,12 @@ def advise(
 ) -> advice.Advice:
     """Advise on one request. Raises RequestError for a request that contradicts itself or names what is not there."""
     options = options or advice.Options()
-    site = job.site(snapshot, options.oversubscription, options.nic_gbits)
+    site = job.site(
+        snapshot,
+        workload=request.workload,
+        oversubscription=options.oversubscription,
+        nic_gbits=options.nic_gbits,
+    )
     questions = ask(site, request, options.limits)
     now = best(site, questions)
     if now.result.placement is not None:
@@ -92,7 +97,7 @@ def _fits_now(site: job.Site, request: cluster.JobRequest, options: advice.Optio
         start=advice.Start(site.snapshot.source.taken, "free now"),
         alternatives=alternatives.now(site, found.question, found.result, ideal, options),
         commands=commands.to_start(site.snapshot, request, found.question.shape, placement, options.script),
-        notes=(*notes, *_remarks(site, request)),
+        notes=(*notes, *found.result.assumed, *_remarks(site, request)),
     )
 
 

@@ -23,7 +23,8 @@ def _head(snapshot: cluster.ClusterSnapshot) -> str:
     free = capacity.of(snapshot)
     gpus, idle = sum(len(n.gpus) for n in snapshot.nodes), sum(f.gpus for f in free.nodes)
     running = sum(bool(job.allocations) for job in snapshot.jobs)
-    return f"{source.system} {source.version}{taken}: {len(snapshot.nodes)} nodes, {idle} of {gpus} GPUs free, {running} jobs run"
+    counts = f"{len(snapshot.nodes)} nodes, {idle} of {gpus} GPUs free, {running} jobs run"
+    return f"{source.system} {source.version}{taken}: {counts}"
 
 
 def _nodes(snapshot: cluster.ClusterSnapshot) -> str:

@@ -107,7 +107,8 @@ def _collective(predicted: plan.Prediction, parts: Sequence[Part]) -> plan.Score
     if predicted.allreduce_busbw_gbps is None:
         return plan.ScoreTerm("collective time", None, "ms", f"not predicted: {predicted.limited_by}")
     time = bandwidth.collective_seconds(predicted.allreduce_busbw_gbps, ranks, len(parts), REFERENCE_BYTES)
-    why = f"all-reduce of 1 GB over {ranks} GPUs at {predicted.allreduce_busbw_gbps:.0f} GB/s, limited by {predicted.limited_by}"
+    speed = f"{predicted.allreduce_busbw_gbps:.0f} GB/s"
+    why = f"all-reduce of 1 GB over {ranks} GPUs at {speed}, limited by {predicted.limited_by}"
     return plan.ScoreTerm("collective time", round(time.seconds * 1000, 3), "ms", why)
 
 

@@ -20,6 +20,7 @@ from placer.placement import bandwidth, cost, eligible, features, gang, gpuset, 
 from placer.placement import gang_problem as problems
 from placer.placement import types as plan
 from placer.topology import index as topology_index
+from placer.topology import links
 from placer.topology import types as topo
 
 
@@ -62,43 +63,52 @@ class Candidates(msgspec.Struct, frozen=True):
 
 def site(
     snapshot: cluster.ClusterSnapshot,
+    *,
+    workload: cluster.Workload = cluster.Workload.ALLREDUCE,
     oversubscription: Sequence[tuple[str, float]] = (),
     nic_gbits: float | None = None,
 ) -> Site:
-    """Make a snapshot ready. `oversubscription` (by level name) fills in what the fabric does not tell."""
-    index = topology_index.build(snapshot.topology)
+    """Make a snapshot ready for jobs of one workload.
+
+    `oversubscription` (by level name) and `nic_gbits` fill in what fabric and nodes do not tell.
+    """
     machine_of = dict(zip(snapshot.topology.nodes, snapshot.topology.machine_of, strict=True))
     tables: list[gpuset.SetTable] = []
-    known: dict[tuple[int, int], int] = {}
+    known: dict[tuple[int, tuple[cluster.GpuSlot, ...]], int] = {}
     table_of: list[int] = []
     for node in snapshot.nodes:
-        key = (machine_of.get(node.name, -1), max((gpu.index + 1 for gpu in node.gpus), default=0))
+        key = (machine_of.get(node.name, -1), node.gpus)
         if key not in known:
             known[key] = len(tables)
             machine = snapshot.topology.machines[key[0]] if key[0] >= 0 else None
-            tables.append(gpuset.SetTable(_typed(machine, node, nic_gbits), key[1]))
+            count = max((gpu.index + 1 for gpu in node.gpus), default=0)
+            tables.append(gpuset.SetTable(_typed(machine, node, nic_gbits), count, workload=workload))
         table_of.append(known[key])
     told = dict(oversubscription)
     ratios = tuple(level.oversubscription or told.get(level.name, 1.0) for level in snapshot.topology.fabric.levels)
+    index = topology_index.build(snapshot.topology)
     return Site(snapshot, capacity.of(snapshot), index, tuple(tables), tuple(table_of), ratios)
 
 
 def _typed(
     machine: topo.NodeTopology | None, node: cluster.NodeState, nic_gbits: float | None
 ) -> topo.NodeTopology | None:
-    """Give the GPUs of a matrix the model that the scheduler knows, and its NICs the configured speed."""
+    """Give the GPUs of a matrix the model that the scheduler knows, and its NICs a speed where nothing tells it."""
     if machine is None:
         return None
-    types = {gpu.index: gpu.type for gpu in node.gpus}
+    types: dict[int | None, str | None] = {gpu.index: gpu.type for gpu in node.gpus}
     gpus = tuple(
         gpu if gpu.model is not None else msgspec.structs.replace(gpu, model=types.get(gpu.index))
         for gpu in machine.gpus
     )
+    speed = nic_gbits if nic_gbits is not None else links.usual_nic_gbits([gpu.model for gpu in gpus])
+    guessed = speed is not None and any(nic.speed_gbits is None for nic in machine.nics)
     nics = tuple(
-        nic if nic.speed_gbits is not None else msgspec.structs.replace(nic, speed_gbits=nic_gbits)
-        for nic in machine.nics
+        nic if nic.speed_gbits is not None else msgspec.structs.replace(nic, speed_gbits=speed) for nic in machine.nics
     )
-    return msgspec.structs.replace(machine, gpus=gpus, nics=nics)
+    said = "the configuration" if nic_gbits is not None else "usual beside these GPUs"
+    assumed = (*machine.assumed, f"network adapters at {speed:g} Gbit/s each ({said})") if guessed else machine.assumed
+    return msgspec.structs.replace(machine, gpus=gpus, nics=nics, assumed=assumed)
 
 
 def search(
@@ -113,7 +123,7 @@ def search(
     solution = gang.solve(problem, question.limits)
     if not solution.chosen:
         return plan.GangResult(solve=solution.solve, fits=found.fits)
-    return _result(site, question, found, problem, solution, free or site.free)
+    return _result(site, question, found, solution, free or site.free)
 
 
 def candidates(site: Site, question: Question, free: capacity.Capacity, *, empty: bool = False) -> Candidates:
@@ -210,7 +220,6 @@ def _result(
     site: Site,
     question: Question,
     found: Candidates,
-    problem: problems.GangProblem,
     solution: problems.GangSolution,
     free: capacity.Capacity,
 ) -> plan.GangResult:
@@ -225,18 +234,31 @@ def _result(
         )
         for c, size in zip(solution.chosen, sizes, strict=True)
     ]
-    names = [level.name for level in site.snapshot.topology.fabric.levels]
+    tables = [site.tables[site.table_of[part.position]] for part in chosen]
     sets = [
-        site.tables[site.table_of[part.position]].best(part.mask, part.gpus) if part.gpus and part.sure else None
-        for part in chosen
+        table.best(part.mask, part.gpus) if part.gpus and part.sure else None
+        for table, part in zip(tables, chosen, strict=True)
     ]
-    predicted = cost.predict(sets, chosen, problem, solution, names)
+    levels = [level.name for level in site.snapshot.topology.fabric.levels]
+    predicted = cost.predict(sets, chosen, solution, levels)
+    assumed = [text for s in sets if s is not None for text in s.assumed]
+    if len(chosen) > 1:
+        assumed += [text for table in tables if table.machine is not None for text in table.machine.assumed]
     return plan.GangResult(
         solve=solution.solve,
         fits=found.fits,
         placement=cost.placement(site.snapshot, chosen, sets),
-        score=cost.terms(site.snapshot, free, question, chosen, sets, solution, predicted),
+        score=cost.terms(
+            site.snapshot,
+            free,
+            chosen,
+            sets,
+            question.shape.demand.cpus,
+            predicted,
+            question.request.topology.preferred,
+        ),
         prediction=predicted,
+        assumed=tuple(dict.fromkeys(assumed)),
     )
 
 

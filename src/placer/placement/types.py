@@ -108,3 +108,4 @@ class GangResult(msgspec.Struct, frozen=True, kw_only=True):
     placement: Placement | None = None
     score: tuple[ScoreTerm, ...] = ()
     prediction: Prediction | None = None
+    assumed: tuple[str, ...] = ()  # what the prediction takes for granted, in words

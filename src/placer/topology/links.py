@@ -202,6 +202,18 @@ def xgmi_gbps(model: str | None) -> float | None:
     return known.xgmi_gbps if known is not None else None
 
 
+def usual_nic_gbits(models: Iterable[str | None]) -> float | None:
+    """Speed of a NIC in the machines that NVIDIA builds with these GPUs, Gb/s; None for others. The caller says so.
+
+    DGX-1 and DGX-2 100 (EDR), DGX A100 200 (HDR), DGX H100 and DGX B200 400 (NDR), by their data sheets.
+    """
+    generations = [sm_of(model) for model in models]
+    known = [sm for sm in generations if sm is not None]
+    if not known or len(known) < len(generations):
+        return None
+    return next((speed for sm, speed in ((90, 400.0), (80, 200.0), (70, 100.0)) if min(known) >= sm), None)
+
+
 def nic_gbps(speed_gbits: float) -> float:
     """What a collective gets through a NIC of so many Gb/s."""
     return speed_gbits * NIC_GBPS_PER_GBIT
