@@ -53,13 +53,12 @@ class Notes:
 
     def add(self, text: str, *, line: int | None = None) -> None:
         """Note one thing, once; `line` counts from 1."""
-        note = errors.printable(text if line is None else f"line {line}: {text}", 200)
-        if note in self._texts:
-            return
-        if len(self._texts) < _MAX_NOTES:
-            self._texts.append(note)
-        else:
+        if len(self._texts) == _MAX_NOTES:
             self._more += 1
+            return
+        note = errors.printable(text if line is None else f"line {line}: {text}", 200)
+        if note not in self._texts:
+            self._texts.append(note)
 
     def texts(self) -> tuple[str, ...]:
         """All notes in the order they came, the rest counted."""
