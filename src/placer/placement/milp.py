@@ -28,6 +28,7 @@ from placer import errors
 from placer.placement import types as place
 
 SEED = 1
+NO_LIMITS = place.SolveLimits()
 # HiGHS stops at this absolute gap and calls it optimal (its default of `mip_abs_gap` and of feasibility tolerances).
 TOLERANCE = 1e-6
 
@@ -104,7 +105,7 @@ def _summed(terms: Iterable[tuple[int, float]]) -> dict[int, float]:
     return {column: factor for column, factor in summed.items() if factor}
 
 
-def solve(model: Model, limits: place.SolveLimits = place.SolveLimits()) -> MilpAnswer:  # noqa: B008 - frozen value
+def solve(model: Model, limits: place.SolveLimits = NO_LIMITS) -> MilpAnswer:
     """The least objective, within `limits.seconds` from now and to `limits.gap` relative (0 = proven optimal).
 
     Terminations: OPTIMAL (gap 0), FEASIBLE (stopped at the allowed gap), INFEASIBLE, LIMIT (time; values may be empty).
