@@ -246,7 +246,7 @@ class SetTable:
     def _best_first(self, masks: Masks) -> Floats:
         """Bandwidth of each set; -inf where unknown, or where a bound shows that others are better.
 
-        No NVLink ring gives more than the weakest GPU's links inside the set, and no PCIe ring more than one link.
+        No NVLink ring gives more than the weakest GPU's links inside the set, no PCIe ring more than what it passes.
         Small machines, whose tables want every set, are rated in full.
         """
         busbw = np.full(len(masks), -math.inf)
@@ -262,17 +262,27 @@ class SetTable:
         return busbw
 
     def _bounds(self, masks: Masks) -> Floats:
+        """Least upper bounds that are quick to get: see `_best_first`. A set that leaves a group passes its way out."""
         wired = self._wired
-        fabric = np.full((self.count, self.count), 0.0)
+        if wired is None:
+            return np.full(len(masks), math.inf)
+        gpu = {p: g for g, p in self._place.items()}
+        fabric = np.zeros((self.count, self.count))
         for a, p in self._place.items():
             for b, q in self._place.items():
-                if a < self.count and b < self.count and wired is not None:
+                if a < self.count and b < self.count:
                     fabric[a, b] = wired.fabric[p][q] * (wired.in_network * 2 + 1 if wired.switched[p] else 1)
+        by_pcie = np.full(len(masks), max((edge or 0.0 for row in wired.path for edge in row), default=0.0))
+        for group in wired.groups:
+            inside = ranges.to_mask([gpu[p] for p in ranges.from_mask(group.members) if gpu[p] < self.count])
+            at = list(ranges.from_mask(inside))
+            others = [g for g in range(self.count) if g not in at]
+            if not fabric[np.ix_(at, others)].any():
+                leaves = (masks & inside != 0) & (masks & ~inside != 0)
+                by_pcie = np.where(leaves, np.minimum(by_pcie, group.uplink_gbps), by_pcie)
         bits = (masks[:, None] >> np.arange(self.count)) & 1
-        sums = np.where(bits > 0, bits @ fabric, math.inf).min(axis=1)
-        floor = wired.pcie.link_gbps if wired is not None else 0.0
-        told = max((edge or 0.0 for row in wired.path for edge in row), default=0.0) if wired is not None else 0.0
-        bounds: Floats = np.maximum(sums, max(floor, told))
+        by_links = np.where(bits > 0, bits @ fabric, math.inf).min(axis=1)
+        bounds: Floats = np.maximum(by_links, by_pcie)
         return bounds
 
     def _localities(self, masks: Masks) -> Masks:

@@ -45,7 +45,7 @@ def pack(capacity: Matrix) -> RingPacking:
     # Sets that are wired alike are solved once: positions are sorted by what their links look like.
     to = sorted(range(size), key=lambda i: (_signature(capacity, i), i))
     found = _pack_sorted(tuple(tuple(capacity[i][j] for j in to) for i in to))
-    return RingPacking(found.busbw_gbps, normal(tuple(to[p] for p in found.order)))
+    return RingPacking(found.busbw_gbps, normal(tuple(to[p] for p in found.order))) if found.order else NO_RING
 
 
 def _signature(capacity: Matrix, i: int) -> tuple[tuple[float, tuple[float, ...]], ...]:

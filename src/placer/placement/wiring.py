@@ -57,10 +57,15 @@ class Wiring(msgspec.Struct, frozen=True):
 
     @property
     def uniform(self) -> bool:
-        """All GPUs hang on one NVSwitch with equal links: bandwidth depends on the number of GPUs alone."""
+        """Bandwidth depends on the number of GPUs alone: one NVSwitch with equal links, or one kind of PCIe path."""
         n = len(self.index)
-        pairs_equal = len({self.fabric[i][j] for i in range(n) for j in range(n) if i != j}) == 1
-        return n > 1 and all(self.switched) and pairs_equal and len(set(self.port_total)) == 1
+        pairs = [(i, j) for i in range(n) for j in range(i)]
+        if len({self.fabric[i][j] for i, j in pairs}) != 1:
+            return False
+        if all(self.switched):
+            return len(set(self.port_total)) == 1
+        no_fabric = not any(self.fabric[i][j] for i, j in pairs)
+        return no_fabric and not self.groups and len({self.path[i][j] for i, j in pairs}) == 1
 
 
 def gres_indices(node: topo.NodeTopology) -> tuple[int, ...]:
