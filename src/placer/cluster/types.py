@@ -115,6 +115,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     reservation: str | None = None
     switches: int | None = None  # at most so many leaf switches
     threads_per_core: int | None = None
+    sockets_per_node: int | None = None  # Slurm's --sockets-per-node, which `gpus_per_socket` counts by
     topology: TopologyConstraint = TopologyConstraint()
     workload: Workload = Workload.ALLREDUCE
     time_limit: int | None = None  # seconds
@@ -124,6 +125,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """One job, running or waiting. Moments are seconds since 1970."""
 
     id: str
+    alias: str | None = None  # as queue listings print it when not as `id`: 15_3, 15_[1-20%2], 17+1
     name: str = ""
     user: str = ""
     account: str = ""
@@ -153,6 +155,7 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
     default_time: int | None = None
     default_memory_per_node_mib: int | None = None
     default_memory_per_cpu_mib: int | None = None
+    default_whole_memory: bool = False  # a job that names no memory gets all of each node
     default_cpus_per_gpu: int | None = None
     spreads: bool = False  # LLN=yes: least loaded node first
 
