@@ -10,6 +10,7 @@ from placer.cli import _request, _sources
 
 if TYPE_CHECKING:
     from placer.advice import types as advice
+    from placer.cluster import types as cluster
 
 EXAMPLES = (
     "\b\nExamples:\n"
@@ -57,7 +58,7 @@ def command(
 
 def advise(
     request: str | None, asked: _request.RequestOptions, source: _sources.SourceOptions, solve_seconds: float | None
-) -> tuple[advice.Advice, object]:
+) -> tuple[advice.Advice, cluster.ClusterSnapshot]:
     """Read the request and the cluster, and advise."""
     import time
 
