@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 
 import msgspec
 
@@ -203,23 +204,19 @@ def write(fabric: topo.Fabric) -> str:
     switch get a leaf of their own, `<switch>.nodes`. Names that Slurm could not read, or that two switches share, are
     changed (`b1/r1` -> `b1_r1`, `spine-a`). Raises InputError for a node name that Slurm could not read.
     """
-    children: dict[tuple[int, str], list[topo.Domain]] = {}
-    for domain in fabric.domains:
-        if domain.parent is not None:
-            children.setdefault((domain.level + 1, domain.parent), []).append(domain)
+    children = fabrics.children(fabric)
     names: dict[tuple[int, str], str] = {}
     taken: set[str] = set()
     out = []
     for domain in fabric.domains:
-        below = children.get((domain.level, domain.name), [])
+        below = children.get((domain.level, domain.name), ())
         if [child.name for child in below] == [domain.name] and below[0].nodes == domain.nodes:
             names[domain.level, domain.name] = names[below[0].level, domain.name]
             continue
         name = _claim(domain.name, fabric.levels[domain.level].name, taken)
         names[domain.level, domain.name] = name
         inner = [names[child.level, child.name] for child in below]
-        covered = {node for child in below for node in child.nodes}
-        direct = [node for node in domain.nodes if node not in covered]
+        direct = fabrics.direct_nodes(domain, below)
         if inner and direct:
             inner.append(_claim(f"{name}.nodes", "leaf", taken))
             out.append(f"SwitchName={inner[-1]} Nodes={_fold_nodes(direct)}")
@@ -242,7 +239,7 @@ def _claim(name: str, level: str, taken: set[str]) -> str:
     return found
 
 
-def _fold_nodes(nodes: list[str]) -> str:
+def _fold_nodes(nodes: Sequence[str]) -> str:
     bad = next((node for node in nodes if _UNSAFE.search(node) or not node), None)
     if bad is not None:
         raise errors.InputError(f"`{errors.printable(bad)}` cannot be a node name in topology.conf")

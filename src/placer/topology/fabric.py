@@ -91,6 +91,22 @@ def descendants(fabric: topo.Fabric, level: int, name: str) -> tuple[topo.Domain
     return tuple(found)
 
 
+def children(fabric: topo.Fabric) -> dict[tuple[int, str], tuple[topo.Domain, ...]]:
+    """(level, name) of a domain -> the domains right below it; domains with none are absent."""
+    found: dict[tuple[int, str], tuple[topo.Domain, ...]] = {}
+    for domain in fabric.domains:
+        if domain.parent is not None:
+            place = (domain.level + 1, domain.parent)
+            found[place] = (*found.get(place, ()), domain)
+    return found
+
+
+def direct_nodes(domain: topo.Domain, below: Sequence[topo.Domain]) -> tuple[str, ...]:
+    """The nodes of a domain that are in none of the domains `below` it."""
+    covered = {node for child in below for node in child.nodes}
+    return tuple(node for node in domain.nodes if node not in covered)
+
+
 def roots(fabric: topo.Fabric) -> tuple[topo.Domain, ...]:
     """Domains with nothing above them, highest level first; more than one is more than one island."""
     tops = [domain for domain in fabric.domains if domain.parent is None]
