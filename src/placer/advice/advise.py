@@ -86,6 +86,7 @@ def _fits_now(site: job.Site, request: cluster.JobRequest, options: advice.Optio
     placement, notes = ranks.bind(site, found.result.placement, found.question.shape, request)
     ideal = job.search(site, found.question, empty=True).prediction
     prediction = _with_penalty(found.result.prediction, ideal)
+    assumed = tuple(f"assumed: {text}" for text in (*notes, *found.result.assumed))
     return advice.Advice(
         verdict=advice.Verdict.FITS_NOW,
         shape=found.question.shape,
@@ -95,9 +96,9 @@ def _fits_now(site: job.Site, request: cluster.JobRequest, options: advice.Optio
         solve=found.result.solve,
         fits=found.result.fits,
         start=advice.Start(site.snapshot.source.taken, "free now"),
-        alternatives=alternatives.now(site, found.question, found.result, ideal, options),
+        alternatives=alternatives.now(site, found.question, found.result, options),
         commands=commands.to_start(site.snapshot, request, found.question.shape, placement, options.script),
-        notes=(*notes, *found.result.assumed, *_remarks(site, request)),
+        notes=(*assumed, *_remarks(site, request)),
     )
 
 
@@ -150,10 +151,13 @@ def _with_penalty(prediction: plan.Prediction | None, ideal: plan.Prediction | N
 
 
 def _remarks(site: job.Site, request: cluster.JobRequest) -> tuple[str, ...]:
-    """What was assumed, and who waits before this job."""
-    waiting = [j for j in site.snapshot.jobs if j.state is cluster.JobState.PENDING]
-    ahead = [j for j in waiting if not request.partition or j.partition == request.partition]
-    remarks = list(site.snapshot.assumptions)
+    """What was taken for granted in the snapshot, what is missing from it, and who waits before this job."""
+    remarks = [*site.snapshot.assumptions, *(f"left out: {text}" for text in site.snapshot.left_out)]
+    ahead = sum(
+        job_.state is cluster.JobState.PENDING and (not request.partition or job_.partition == request.partition)
+        for job_ in site.snapshot.jobs
+    )
     if ahead:
-        remarks.append(f"{len(ahead)} jobs wait already; one with a higher priority may take these nodes first")
+        who = "1 job waits" if ahead == 1 else f"{ahead} jobs wait"
+        remarks.append(f"{who} already; one with a higher priority may take these nodes first")
     return tuple(remarks)

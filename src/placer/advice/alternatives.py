@@ -1,4 +1,4 @@
-"""Other ways to run a job: another shape for the same GPUs, other nodes, or waiting for a better place."""
+"""Other ways to run a job: another shape for the same GPUs, or other nodes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from placer.advice import types as advice
 from placer.placement import job, shapes
 from placer.placement import types as plan
 
-WORTH_WAITING_PCT = 5.0
-"""Below this penalty a better place is not worth a word."""
+NOTICEABLE = 0.01
+"""Predicted bandwidths that differ by less are the same."""
 
 
 def now(
-    site: job.Site,
-    question: job.Question,
-    chosen: plan.GangResult,
-    ideal: plan.Prediction | None,
-    options: advice.Options,
+    site: job.Site, question: job.Question, chosen: plan.GangResult, options: advice.Options
 ) -> tuple[advice.Alternative, ...]:
-    """At most `options.alternatives` other answers that fit now, the most telling first."""
+    """At most `options.alternatives` other answers that fit now: the fastest other shape, other nodes, other shapes."""
     found = _other_shapes(site, question, chosen.prediction)
     elsewhere = _elsewhere(site, question, chosen)
     if elsewhere is not None:
@@ -81,19 +77,27 @@ def _compare(
     chosen_score: tuple[plan.ScoreTerm, ...] = (),
     other_score: tuple[plan.ScoreTerm, ...] = (),
 ) -> str:
-    mine = chosen.allreduce_busbw_gbps if chosen is not None else None
     theirs = other.allreduce_busbw_gbps
     if chosen is None:
         speed = f", {theirs:.0f} GB/s" if theirs is not None else ""
         return f"{what}: fits now{speed}, but is not the shape that was asked for"
-    if mine is not None and theirs is not None and abs(theirs - mine) > 0.01 * mine:
-        faster = theirs > mine
-        return f"{what}: {theirs:.0f} GB/s, {'faster' if faster else 'slower'} than {mine:.0f} GB/s" + (
-            "; ask for this shape to get it" if faster else ""
-        )
+    mine = chosen.allreduce_busbw_gbps
+    if mine is None or theirs is None:
+        return f"{what}: bandwidth not predicted{_domains(other, chosen)}"
+    if abs(theirs - mine) > NOTICEABLE * mine:
+        ask = "; ask for this shape to get it" if theirs > mine else ""
+        return f"{what}: {theirs:.0f} GB/s, {'faster' if theirs > mine else 'slower'} than {mine:.0f} GB/s{ask}"
     before = {term.name: term for term in chosen_score}
     for term in other_score:
         old = before.get(term.name)
         if old is not None and old.value is not None and term.value is not None and term.value > old.value:
             return f"{what}: same bandwidth, {term.name} {term.value:g} instead of {old.value:g} {term.unit}"
-    return f"{what}: no measurable difference"
+    return f"{what}: no measurable difference{_domains(other, chosen)}"
+
+
+def _domains(other: plan.Prediction, chosen: plan.Prediction) -> str:
+    """The first level at which the two differ in the number of domains."""
+    for (level, theirs), (_, mine) in zip(other.domains, chosen.domains, strict=True):
+        if theirs != mine:
+            return f"; {theirs} {level} instead of {mine}"
+    return ""

@@ -106,9 +106,25 @@ def _typed(
     nics = tuple(
         nic if nic.speed_gbits is not None else msgspec.structs.replace(nic, speed_gbits=speed) for nic in machine.nics
     )
-    said = "the configuration" if nic_gbits is not None else "usual beside these GPUs"
-    assumed = (*machine.assumed, f"network adapters at {speed:g} Gbit/s each ({said})") if guessed else machine.assumed
-    return msgspec.structs.replace(machine, gpus=gpus, nics=nics, assumed=assumed)
+    said = "by the configuration" if nic_gbits is not None else "usual beside these GPUs"
+    assumed = (*machine.assumed, f"network adapters have {speed:g} Gbit/s each, {said}") if guessed else machine.assumed
+    cores = machine.cores or _usual_cores(machine, node)
+    return msgspec.structs.replace(machine, gpus=gpus, nics=nics, assumed=assumed, cores=cores)
+
+
+def _usual_cores(machine: topo.NodeTopology, node: cluster.NodeState) -> tuple[tuple[int, ...], ...]:
+    """The threads of each core in Linux's usual order (thread t of core c is c + t * cores), as far as it agrees.
+
+    The scheduler tells sockets, cores and threads. Where the CPUs that the GPUs are near to do not keep both threads of
+    every core together, the order is another one and nothing is said.
+    """
+    cores, threads = (node.sockets or 0) * (node.cores_per_socket or 0), node.threads_per_core or 0
+    found = tuple(tuple(core + thread * cores for thread in range(threads)) for core in range(cores))
+    for near in {gpu.cpus for gpu in machine.gpus if gpu.cpus}:
+        inside = set(near)
+        if any(0 < len(inside.intersection(core)) < threads for core in found):
+            return ()
+    return found if threads else ()
 
 
 def search(
