@@ -14,15 +14,20 @@ import msgspec
 
 from placer import errors
 from placer.cluster import types as cluster
-from placer.slurm import sbatch_options, sbatch_script, submission_request
+from placer.slurm import sbatch_options, sbatch_script, submission_files, submission_request
 from placer.slurm import submission_types as types
 
 _MEMORY: Final = ("mem", "mem-per-cpu", "mem-per-gpu")
 _NO_JOB: Final = frozenset({"help", "usage", "version"})
 
 
-def read(argv: Sequence[str], environ: Mapping[str, str], read_script: types.ReadScript) -> types.Submission:
-    """Read a submission; `argv` is what follows `sbatch`.
+def read(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    read_script: types.ReadScript,
+    read_names: types.ReadNames = submission_files.read_file,
+) -> types.Submission:
+    """Read a submission; `argv` is what follows `sbatch`. `read_names` gives the bytes of a file of node names.
 
     Raises ParseError (with line and column) for a script that sbatch would refuse, RequestError for a command line or
     a variable that it would refuse, InputError for a file that cannot be read.
@@ -43,7 +48,7 @@ def read(argv: Sequence[str], environ: Mapping[str, str], read_script: types.Rea
         findings.extend(_of_the_text(script, environ, given))
     variables = _of_environment(environ)
     choices = _in_force(directives, variables, given, findings)
-    request, wait = submission_request.build(choices, script, environ, read_script, findings)
+    request, wait = submission_request.build(choices, script, environ, read_names, findings)
     components = max(line.components, len(script.components) if script else 1)
     if components > 1:
         text = f"a heterogeneous job of {components} components is read by its first"

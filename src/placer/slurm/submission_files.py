@@ -36,7 +36,7 @@ def find(name: str, environ: Mapping[str, str]) -> str:
 
 def read_file(path: str) -> bytes:
     """The bytes of a regular file. Raises OSError; a pipe is not read, for what we took sbatch could not read again."""
-    with open(path, "rb", opener=_without_waiting) as file:  # noqa: PTH123 - the opener does not wait for a writer
+    with open(path, "rb", opener=_without_waiting) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file")

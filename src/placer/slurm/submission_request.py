@@ -60,7 +60,7 @@ def build(
     choices: tuple[types.Choice, ...],
     script: sbatch_script.Script | None,
     environ: Mapping[str, str],
-    read_script: types.ReadScript,
+    read_names: types.ReadNames,
     findings: list[types.Finding],
 ) -> tuple[cluster.JobRequest, int | None]:
     """The request, and the seconds that `--switches` may wait; adds to `findings`."""
@@ -87,11 +87,13 @@ def build(
         exclusive=exclusive is not None and bool(reader.value("exclusive", submission_values.exclusive)),
         partition=reader.text("partition"),
         constraint=reader.text("constraint"),
-        nodelist=_node_list(reader, environ, read_script),
-        exclude=_names(reader, "exclude", read_script),
+        nodelist=_node_list(reader, environ, read_names),
+        exclude=_names(reader, "exclude", read_names),
         reservation=reader.text("reservation"),
         switches=switches,
         threads_per_core=_threads(reader),
+        sockets_per_node=reader.value("sockets-per-node", submission_values.count)
+        or reader.value("extra-node-info", submission_values.sockets_of_node_info),
         time_limit=reader.value("time", submission_values.minutes_up),
     )
     request = _with_tasks_per_gpu(reader, _with_gpus(reader, request))
@@ -124,26 +126,26 @@ def _threads(reader: _Reader) -> int | None:
     return explicit or hinted
 
 
-def _node_list(reader: _Reader, environ: Mapping[str, str], read_script: types.ReadScript) -> str | None:
+def _node_list(reader: _Reader, environ: Mapping[str, str], read_names: types.ReadNames) -> str | None:
     """The nodes that the job must hold: a node file beats `--nodelist`, `SLURM_HOSTFILE` stands in for both."""
     if "nodefile" in reader.by_name:
-        return _names_of_file(reader.by_name["nodefile"].value or "", read_script)
-    named = _names(reader, "nodelist", read_script)
+        return _names_of_file(reader.by_name["nodefile"].value or "", read_names)
+    named = _names(reader, "nodelist", read_names)
     if named is None and environ.get("SLURM_HOSTFILE"):
         text = "SLURM_HOSTFILE sets the nodes and their order"
         reader.note(types.Concern.NOT_UNDERSTOOD, text, "unset SLURM_HOSTFILE")
-        return _names_of_file(environ["SLURM_HOSTFILE"], read_script)
+        return _names_of_file(environ["SLURM_HOSTFILE"], read_names)
     return named
 
 
-def _names(reader: _Reader, name: str, read_script: types.ReadScript) -> str | None:
+def _names(reader: _Reader, name: str, read_names: types.ReadNames) -> str | None:
     text = reader.text(name)
-    return _names_of_file(text, read_script) if text and "/" in text else text
+    return _names_of_file(text, read_names) if text and "/" in text else text
 
 
-def _names_of_file(path: str, read_script: types.ReadScript) -> str | None:
+def _names_of_file(path: str, read_names: types.ReadNames) -> str | None:
     try:
-        data = read_script(path if "/" in path else f"./{path}")
+        data = read_names(path)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise errors.InputError(f"cannot read the node file {errors.printable(path)}: {reason}") from None

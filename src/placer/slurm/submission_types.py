@@ -10,7 +10,10 @@ import msgspec
 from placer.cluster import types as cluster
 
 ReadScript = Callable[[str | None], bytes]
-"""Gives the bytes of a file by its name as sbatch would find it, of standard input for None. Raises OSError."""
+"""Gives the bytes of a script by its name as sbatch would find it, of standard input for None. Raises OSError."""
+
+ReadNames = Callable[[str], bytes]
+"""Gives the bytes of a file of node names by its path. Raises OSError."""
 
 
 class Origin(enum.StrEnum):

@@ -145,8 +145,17 @@ def threads_of_hint(text: str) -> int | None:
 
 def threads_of_node_info(text: str) -> int | None:
     """Threads per core of `-B sockets[:cores[:threads]]`; None when not a plain number."""
-    parts = text.split(":")
-    return int(parts[2]) if len(parts) == 3 and re.fullmatch(r"[1-9]\d{0,3}", parts[2]) else None
+    return _part_of_node_info(text, 2)
+
+
+def sockets_of_node_info(text: str) -> int | None:
+    """Sockets per node of `-B sockets[:cores[:threads]]`; None when not a plain number."""
+    return _part_of_node_info(text, 0)
+
+
+def _part_of_node_info(text: str, place: int) -> int | None:
+    part = text.split(":")[place : place + 1]
+    return int(part[0]) if part and re.fullmatch(r"[1-9][0-9]{0,3}", part[0]) else None
 
 
 def flag_in_environment(text: str) -> bool:
