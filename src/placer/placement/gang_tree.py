@@ -7,8 +7,8 @@ The choice is made in the order of the key.
    exactly when for some level h a domain of level h holds K nodes of E_h(t), the forced ones among them; whether it can
    keep u* is a count of the largest domains. E_h grows as t falls, so t* is found by bisection over the values v_i(h).
 3. Among the choices with u* and B(S) = t*: the least spread, then damage, by the knapsack of `covering` over the
-   domains of levels 0..h, for each h of step 2 at which other nodes may meet than higher up. The three terms are packed
-   into one integer, cost = (u · (1 + most spread) + spread) · (1 + most damage) + damage: a node costs d_i, and a domain
+   domains of levels 0..h, for each h of step 2 at which other nodes may meet than higher up. All terms are packed
+   into one integer, cost = (u · (1 + most spread) + spread) · (1 + most damage) + damage: a node costs d_i, a domain
    of level l costs (4^l + (1 + most spread) [l = p]) · (1 + most damage).
 
 Before step 3 a greedy choice is compared with a floor (for each level the fewest domains that can hold K, and the K
@@ -93,7 +93,7 @@ def _distinct(values: list[gang.Floats]) -> list[gang.Floats]:
 def _meetings(
     problem: gang.GangProblem, forest: gang.Forest, values: list[gang.Floats], threshold: float
 ) -> list[Meeting]:
-    """For each level at which a choice with B(S) >= threshold can meet: the least u there. Least u, then level first."""
+    """The least u at each level at which a choice with B(S) >= threshold can meet. Least u first, then level."""
     found = []
     for height, column in enumerate(values):
         eligible = column >= threshold
