@@ -1,4 +1,4 @@
-"""One job over 10,000 nodes, exact: racks of 32, 8 racks a spine. `extra_info` tells what a rule of thumb would cost."""
+"""One job over 10,000 nodes, exact: racks of 32, 8 racks a spine. `extra_info`: what a rule of thumb would choose."""
 
 from __future__ import annotations
 
