@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from placer import errors, hostlist, ranges, units
 from placer.slurm import parse_records as records
 from placer.slurm import parse_text
@@ -12,11 +14,23 @@ from placer.slurm import parse_text
 _HOLDING = re.compile(r"\s+Nodes=(\S*) CPU_IDs=(\S*) Mem=(\S*)(?: GRES(?:_IDX)?=(\S*))?")
 
 
-def jobs(text: str, *, source: str) -> records.Read[records.JobRecord]:
-    """`scontrol show job -d`. Raises ParseError."""
+def jobs(text: str, *, source: str, zone_seconds: int = 0) -> records.Read[records.JobRecord]:
+    """`scontrol show job -d`, whose times are `zone_seconds` ahead of UTC. Raises ParseError."""
+
+    def reader(fields: parse_text.Fields) -> records.JobRecord:
+        return _in_utc(_job(fields), zone_seconds)
+
     return parse_text.read_all(
-        text, "JobId", _job, source=source, empty="No jobs in the system", hint="scontrol show job -d"
+        text, "JobId", reader, source=source, empty="No jobs in the system", hint="scontrol show job -d"
     )
+
+
+def _in_utc(job: records.JobRecord, zone_seconds: int) -> records.JobRecord:
+    if not zone_seconds:
+        return job
+    moments = {"submitted": job.submitted, "started": job.started, "ends": job.ends}
+    shifted = {key: None if moment is None else moment - zone_seconds for key, moment in moments.items()}
+    return msgspec.structs.replace(job, **shifted)
 
 
 def _job(fields: parse_text.Fields) -> records.JobRecord:

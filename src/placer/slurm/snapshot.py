@@ -6,6 +6,7 @@ is run here: a live cluster is recorded first (`client`) and read the same way.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from placer import errors, hostlist
@@ -59,7 +60,9 @@ def build(
         recording, PARTITIONS_JSON, parse_json.partitions, PARTITIONS_TEXT, parse_text.partitions, notes
     )
     found_nodes = _read(recording, NODES_JSON, parse_json.nodes, NODES_TEXT, parse_text.nodes, notes)
-    found_jobs = _read(recording, JOBS_JSON, parse_json_jobs.jobs, JOBS_TEXT, parse_text_jobs.jobs, notes)
+    asked = parse_text.config_moment(config_text)
+    read_jobs = functools.partial(parse_text_jobs.jobs, zone_seconds=_zone(recording.taken, asked))
+    found_jobs = _read(recording, JOBS_JSON, parse_json_jobs.jobs, JOBS_TEXT, read_jobs, notes)
     if not found_nodes:
         raise errors.InputError(f"{recording.origin}: no nodes of a Slurm cluster", hint="scontrol show node -d")
     partitions = snapshot_nodes.partitions(found_partitions, by_key, notes)
@@ -71,9 +74,9 @@ def build(
     _assume_about_jobs(recording, found_jobs, notes)
     jobs = snapshot_jobs.jobs(found_jobs, _site(nodes, found_partitions, by_key), notes)
     topology = _topology(recording, nodes, fabric, conf, topologies or {}, notes)
-    taken = parse_text.config_moment(config_text)
+    taken = asked if recording.taken is None else recording.taken
     return types.ClusterSnapshot(
-        source=types.Source("slurm", by_key.get("SLURM_VERSION", ""), recording.taken if taken is None else taken),
+        source=types.Source("slurm", by_key.get("SLURM_VERSION", ""), taken),
         topology=topology,
         nodes=nodes,
         jobs=jobs,
@@ -145,6 +148,18 @@ def _unique(read: records.Read[records.Record] | None, notes: Notes) -> tuple[re
     return tuple(first.values())
 
 
+def _zone(taken: int | None, asked: int | None) -> int:
+    """Seconds that the printed times are ahead of UTC.
+
+    `asked` is the moment of recording as Slurm printed it, `taken` the same moment in UTC. Zones are multiples of a
+    quarter of an hour; anything else is two different moments and tells nothing.
+    """
+    if taken is None or asked is None:
+        return 0
+    zone = round((asked - taken) / 900) * 900
+    return zone if abs(asked - taken - zone) <= 120 and abs(zone) <= 14 * 3600 else 0
+
+
 # --- the parts
 
 
@@ -167,7 +182,8 @@ def _site(
 
 
 def _assume_about_jobs(recording: recordings.Recording, found: Sequence[records.JobRecord], notes: Notes) -> None:
-    if found and all(recording.text(name) is None for name in JOBS_JSON):
+    untimed = recording.taken is None and all(recording.text(name) is None for name in JOBS_JSON)
+    if found and untimed:
         notes.assume("times of jobs are UTC: `scontrol show job` prints them without a zone")
     silent = [record.id for record in found if record.exclusive is None]
     if silent:
