@@ -31,8 +31,8 @@ demo: $(VENV)/.installed ## advice for a shipped script on a shipped recorded cl
 	@echo '$$ placer place fixtures/jobs/train.sbatch --snapshot fixtures/slurm/24.11 --topo-dir fixtures/slurm/topo'
 	@$(BIN)/placer place fixtures/jobs/train.sbatch --snapshot fixtures/slurm/24.11 --topo-dir fixtures/slurm/topo
 	@echo
-	@echo '$$ placer topo fixtures/topo/dgx1v.txt'
-	@$(BIN)/placer topo fixtures/topo/dgx1v.txt
+	@echo '$$ placer topo fixtures/topo/dgx-1v.txt'
+	@$(BIN)/placer topo fixtures/topo/dgx-1v.txt
 
 test: deps $(VENV)/.developed ## every test, the real-Slurm ones included; on Debian as root it installs what they need
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/bench
