@@ -16,11 +16,15 @@ _FAST = (topo.LinkType.NVLINK, topo.LinkType.XGMI)
 
 
 class Row(msgspec.Struct, frozen=True):
-    """Devices behind one PCIe switch, or just side by side. `joined`: several bridges join it to the row before."""
+    """Devices behind one PCIe switch, or (`switched` False) just side by side.
+
+    `joined`: bridges, but no host bridge, lie between it and the row before.
+    """
 
     gpus: tuple[int, ...] = ()  # gres indices
     nics: tuple[str, ...] = ()
     joined: bool = False
+    switched: bool = False
 
 
 class Box(msgspec.Struct, frozen=True):
@@ -167,9 +171,9 @@ def _rows(
         inner = _components(topology, outer, _NEAR[:1])
         if all(sum(i in by_id for i in part) <= 1 and not _mixed(part, by_id) for part in inner):
             inner = [outer]
-        blocks.append([_row(part, by_id, names, joined=number > 0) for number, part in enumerate(inner)])
+        blocks.append([_row(part, by_id, names, joined=number > 0, switched=True) for number, part in enumerate(inner)])
     if alone:
-        blocks.append([_row(alone, by_id, names, joined=False)])
+        blocks.append([_row(alone, by_id, names)])
     blocks.sort(key=lambda rows: min((gpu for row in rows for gpu in row.gpus), default=len(topology.gpus)))
     return tuple(row for rows in blocks for row in rows)
 
@@ -179,9 +183,11 @@ def _mixed(part: Sequence[str], by_id: dict[str, int]) -> bool:
     return 0 < sum(i in by_id for i in part) < len(part)
 
 
-def _row(part: Sequence[str], by_id: dict[str, int], names: dict[str, str], *, joined: bool) -> Row:
+def _row(
+    part: Sequence[str], by_id: dict[str, int], names: dict[str, str], *, joined: bool = False, switched: bool = False
+) -> Row:
     gpus = tuple(sorted(by_id[i] for i in part if i in by_id))
-    return Row(gpus, tuple(names[i] for i in part if i in names), joined)
+    return Row(gpus, tuple(names[i] for i in part if i in names), joined, switched)
 
 
 def _components(topology: topo.NodeTopology, ids: Sequence[str], kinds: Collection[topo.LinkType]) -> list[list[str]]:

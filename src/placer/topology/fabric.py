@@ -93,12 +93,11 @@ def descendants(fabric: topo.Fabric, level: int, name: str) -> tuple[topo.Domain
 
 def children(fabric: topo.Fabric) -> dict[tuple[int, str], tuple[topo.Domain, ...]]:
     """(level, name) of a domain -> the domains right below it; domains with none are absent."""
-    found: dict[tuple[int, str], tuple[topo.Domain, ...]] = {}
+    found: dict[tuple[int, str], list[topo.Domain]] = {}
     for domain in fabric.domains:
         if domain.parent is not None:
-            place = (domain.level + 1, domain.parent)
-            found[place] = (*found.get(place, ()), domain)
-    return found
+            found.setdefault((domain.level + 1, domain.parent), []).append(domain)
+    return {place: tuple(below) for place, below in found.items()}
 
 
 def direct_nodes(domain: topo.Domain, below: Sequence[topo.Domain]) -> tuple[str, ...]:
