@@ -28,6 +28,7 @@ _WORDS = {
     "array": "a list",
     "object": "a mapping",
 }
+_GOT = {**_WORDS, "float": "a decimal number"}
 
 
 class Where(msgspec.Struct, frozen=True):
@@ -140,7 +141,7 @@ def _expectation(what: str) -> str:
     if match is None:
         return what
     wanted = " or ".join(_WORDS.get(word, word) for word in match[1].split(" | "))
-    got = f", not {_WORDS.get(match[3], match[3])}" if match[3] else ""
+    got = f", not {_GOT.get(match[3], match[3])}" if match[3] else ""
     advice = "; quote it" if match[3] in ("int", "float", "bool") and "str" in match[1].split(" | ") else ""
     return f"must be {wanted}{match[2]}{got}{advice}"
 

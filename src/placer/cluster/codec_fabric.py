@@ -132,14 +132,24 @@ def _explicit(
 
 
 def _check_tree(domains: Sequence[topo.Domain], where: codec_errors.Where) -> None:
-    seen: set[tuple[int, str]] = set()
+    members: dict[tuple[int, str], frozenset[str]] = {}
+    placed: dict[tuple[int, str], str] = {}
     for position, domain in enumerate(domains):
-        if (domain.level, domain.name) in seen:
+        if (domain.level, domain.name) in members:
             raise where.error(f"domains[{position}].name", f"`{domain.name}` stands twice on its level")
-        seen.add((domain.level, domain.name))
+        members[domain.level, domain.name] = frozenset(domain.nodes)
+        for node in domain.nodes:
+            first = placed.setdefault((domain.level, node), domain.name)
+            if first != domain.name:
+                raise where.error(f"domains[{position}].nodes", f"node `{node}` is in `{first}` already")
     for position, domain in enumerate(domains):
-        if domain.parent is not None and (domain.level + 1, domain.parent) not in seen:
+        if domain.parent is None:
+            continue
+        above = members.get((domain.level + 1, domain.parent))
+        if above is None:
             raise where.error(f"domains[{position}].parent", f"there is no `{domain.parent}` one level up")
+        if not above.issuperset(domain.nodes):
+            raise where.error(f"domains[{position}].parent", f"`{domain.parent}` lacks nodes of `{domain.name}`")
 
 
 def _levels(wire: FabricWire, where: codec_errors.Where) -> tuple[topo.Level, ...]:

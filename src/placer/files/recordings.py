@@ -91,7 +91,7 @@ def _files(folder: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
 
 
 def _listed(folder: pathlib.Path) -> list[pathlib.Path]:
-    return [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
 
 
 def _refuse_outside(file: pathlib.Path, root: pathlib.Path) -> None:
