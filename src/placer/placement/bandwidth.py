@@ -72,7 +72,8 @@ def _assumed(wired: wiring.Wiring, places: tuple[int, ...]) -> tuple[str, ...]:
     """What was taken for granted; PCIe and CPU only where a ring uses them."""
     if all(wired.switched[p] for p in places) or all(wired.fabric[a][b] for a, b in rings.edges(places)):
         return wired.assumed
-    return wired.assumed + wired.pcie.assumed
+    known = all(wired.fabric[a][b] or wired.path[a][b] for a, b in rings.edges(places))
+    return wired.assumed + wired.pcie.assumed if known else wired.assumed
 
 
 def at_positions(wired: wiring.Wiring, places: tuple[int, ...], *, in_network: bool = True) -> SetBandwidth:
@@ -86,9 +87,10 @@ def at_positions(wired: wiring.Wiring, places: tuple[int, ...], *, in_network: b
             return SetBandwidth(
                 round(max(total, reduced), 6), places, "nvswitch in-network" if reduced > total else "nvswitch"
             )
-        ring = rings.pack(tuple(tuple(fabric[p][q] for q in places) for p in places))
-        if ring.order:
-            return SetBandwidth(total, tuple(places[p] for p in ring.order), "nvswitch")
+        adjacent = [sum(1 << i for i, q in enumerate(places) if fabric[p][q]) for p in places]
+        order = next(rings.cycles(adjacent), None) if k > 2 else None
+        if order is not None:  # some pair is not told or broken: a ring goes round it, the switch gives it the total
+            return SetBandwidth(total, tuple(places[p] for p in order), "nvswitch")
     else:
         ring = rings.pack(tuple(tuple(fabric[p][q] for q in places) for p in places))
         if ring.order:

@@ -62,6 +62,9 @@ def best(wired: wiring.Wiring, places: tuple[int, ...]) -> Ring:
     bound = _upper_bound(wired, places)
     if bound is None or (nested.busbw_gbps or 0.0) >= bound:
         return nested if bound is not None else Ring(None, places, "unknown wiring")
+    known = [sum(1 << i for i, q in enumerate(places) if q != p and _edge(wired, p, q)) for p in places]
+    if nested.busbw_gbps is None and rings.falls_apart(known):
+        return nested
     return _Search(wired, places, nested, bound).run()
 
 

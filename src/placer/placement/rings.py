@@ -127,6 +127,8 @@ def cycles(adjacent: Sequence[int], most: int = MOST_CYCLES) -> Iterator[tuple[i
     """
     size = len(adjacent)
     everyone = (1 << size) - 1
+    if falls_apart(adjacent):
+        return
     stack: list[tuple[int, ...]] = [(0,)]
     masks = [1]
     given = 0
@@ -144,6 +146,36 @@ def cycles(adjacent: Sequence[int], most: int = MOST_CYCLES) -> Iterator[tuple[i
             if adjacent[last] >> step & 1 and not used >> step & 1:
                 stack.append((*path, step))
                 masks.append(used | 1 << step)
+
+
+def falls_apart(adjacent: Sequence[int]) -> bool:
+    """A quick proof that there is no Hamiltonian cycle: without its h busiest positions more than h parts are left.
+
+    A ring that loses h positions is in at most h pieces. Not every graph without a ring is found so.
+    """
+    busiest = sorted(range(len(adjacent)), key=lambda i: -adjacent[i].bit_count())
+    left = (1 << len(adjacent)) - 1
+    for gone in range(len(adjacent) // 2 + 1):
+        if _parts(adjacent, left) > max(1, gone):
+            return True
+        left ^= 1 << busiest[gone]
+    return False
+
+
+def _parts(adjacent: Sequence[int], left: int) -> int:
+    parts = 0
+    while left:
+        parts += 1
+        edge = left & -left
+        while edge:
+            left &= ~edge
+            reached = 0
+            while edge:
+                low = edge & -edge
+                reached |= adjacent[low.bit_length() - 1]
+                edge ^= low
+            edge = reached & left
+    return parts
 
 
 def _hopeless(adjacent: Sequence[int], used: int, last: int) -> bool:

@@ -95,10 +95,8 @@ def of(node: topo.NodeTopology, *, host: links.Host | None = None) -> Wiring:
         assumed.append(f"{missing} GPU pairs without a readable link: their NUMA nodes stand in")
     fabric = _matrix(n, lambda i, j: _capacity(pairs.get((i, j)), sms, models, i, j))
     kinds = _relations(node, pairs)
-    path = [
-        [_path(pairs.get((min(i, j), max(i, j))), kinds[i][j], pcie) if i != j else None for j in range(n)]
-        for i in range(n)
-    ]
+    # Without any link between GPUs the NUMA nodes still tell what lies near, but not what the wires carry.
+    path = _paths(pairs, kinds, pcie) if pairs else [[None] * n for _ in range(n)]
     numa = tuple(gpu.numa[0] if gpu.numa is not None and len(gpu.numa) == 1 else -1 for gpu in node.gpus)
     levels = _levels(kinds, numa)
     return Wiring(
@@ -176,10 +174,19 @@ def _by_numa(a: topo.Gpu, b: topo.Gpu) -> topo.LinkType:
     return topo.LinkType.UNKNOWN
 
 
-def _path(link: topo.Link | None, kind: topo.LinkType, pcie: links.Pcie) -> float | None:
-    if link is not None and link.type is kind and link.bandwidth_gbps is not None:
-        return link.bandwidth_gbps
-    return None if kind is topo.LinkType.UNKNOWN else links.path_gbps(kind, pcie)
+def _paths(
+    pairs: dict[tuple[int, int], topo.Link], kinds: list[list[topo.LinkType]], pcie: links.Pcie
+) -> list[list[float | None]]:
+    """One flow alone over the PCIe relation of each pair; None where that is unknown."""
+    n = len(kinds)
+    rows: list[list[float | None]] = [[None] * n for _ in range(n)]
+    for i in range(n):
+        for j in range(i + 1, n):
+            link, kind = pairs.get((i, j)), kinds[i][j]
+            if kind is not topo.LinkType.UNKNOWN:
+                told = link.bandwidth_gbps if link is not None and link.type is kind else None
+                rows[i][j] = rows[j][i] = told if told is not None else links.path_gbps(kind, pcie)
+    return rows
 
 
 def _levels(kinds: list[list[topo.LinkType]], numa: tuple[int, ...]) -> list[tuple[int, ...]]:

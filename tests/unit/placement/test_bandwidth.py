@@ -166,6 +166,21 @@ def test_of_set_unknown_relation_is_not_guessed() -> None:
     assert bandwidth.of_set(A100, (0, 9)).limited_by == "unknown wiring"
 
 
+def test_of_set_numa_nodes_alone_tell_no_bandwidth() -> None:
+    """gres.conf with Cores= and no matrix: the GPUs may hang on NVLink or on PCIe."""
+    assert bandwidth.of_set(_node("a100", {}, 4, numa=(0, 0, 1, 1)), (0, 1)).limited_by == "unknown wiring"
+
+
+def test_of_set_nvswitch_row_cut_off_still_finds_a_ring() -> None:
+    pairs = dict.fromkeys([p for p in itertools.combinations(range(8), 2) if p not in ((6, 7), (5, 7))], (L.NVLINK, 12))
+    found = bandwidth.of_set(_node("a100", pairs, 8), range(8))
+    assert found.busbw_gbps == 235
+    assert not {frozenset(e) for e in itertools.pairwise((*found.order, found.order[0]))} & {
+        frozenset((6, 7)),
+        frozenset((5, 7)),
+    }
+
+
 def test_of_set_missing_pair_falls_back_to_numa() -> None:
     pairs = dict.fromkeys(((0, 1), (2, 3)), (L.PIX, 0))
     node = _node("a100", pairs, 4, numa=(0, 0, 1, 1))

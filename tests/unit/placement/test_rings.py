@@ -108,6 +108,13 @@ def test_cycles_of_petersen_graph_are_none() -> None:
     assert list(rings.cycles(adjacent)) == []
 
 
+def test_falls_apart_two_hubs_cannot_join_three_islands() -> None:
+    hubs_and_islands = [0b11110, 0b11101, 0b00011, 0b00011, 0b00011]
+    assert rings.falls_apart(hubs_and_islands)
+    assert list(rings.cycles(hubs_and_islands)) == []
+    assert not rings.falls_apart([0b1010, 0b0101, 0b1010, 0b0101])
+
+
 def test_normal_turns_and_mirrors_to_one_form() -> None:
     ring = (2, 5, 1, 3)
     turns = [ring[i:] + ring[:i] for i in range(4)]
