@@ -6,6 +6,7 @@ import contextlib
 import os
 import pathlib
 import secrets
+import shlex
 import stat
 
 from placer import errors
@@ -27,7 +28,8 @@ def write_bytes(path: pathlib.Path, data: bytes) -> None:
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL byte
         reason = getattr(error, "strerror", None) or str(error)
         raise errors.InputError(
-            f"cannot write {path}: {reason}", hint=f"ls -ld '{path.parent}'; df '{path.parent}'"
+            f"cannot write {path}: {reason}",
+            hint=f"ls -ld {shlex.quote(str(path.parent))}; df {shlex.quote(str(path.parent))}",
         ) from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import shlex
 
 from placer import errors, hostlist, units
 from placer.cluster import recording
@@ -58,7 +59,7 @@ def write(directory: str | os.PathLike[str], kept: recording.Recording) -> None:
         strange = next((name for name, _ in _files(folder) if name not in texts), None)
         if strange is not None:
             raise errors.InputError(
-                f"{folder} already holds `{strange}`", hint=f"choose an empty directory; ls '{folder}'"
+                f"{folder} already holds `{strange}`", hint=f"choose an empty directory; ls {shlex.quote(str(folder))}"
             )
     for name, text in texts.items():
         file = folder / name
@@ -96,7 +97,9 @@ def _listed(folder: pathlib.Path) -> list[pathlib.Path]:
 
 def _refuse_outside(file: pathlib.Path, root: pathlib.Path) -> None:
     if file.is_symlink() and not file.resolve(strict=True).is_relative_to(root):
-        raise errors.InputError(f"{file} is a symlink that leads out of the recording", hint=f"ls -l '{file}'")
+        raise errors.InputError(
+            f"{file} is a symlink that leads out of the recording", hint=f"ls -l {shlex.quote(str(file))}"
+        )
 
 
 def _read_bytes(file: pathlib.Path, limit: int) -> bytes:
@@ -113,4 +116,4 @@ def _read_bytes(file: pathlib.Path, limit: int) -> bytes:
 
 def _unreadable(file: pathlib.Path, error: Exception, verb: str) -> errors.InputError:
     reason = getattr(error, "strerror", None) or str(error)
-    return errors.InputError(f"cannot {verb} {file}: {reason}", hint=f"ls -ld '{file}'")
+    return errors.InputError(f"cannot {verb} {file}: {reason}", hint=f"ls -ld {shlex.quote(str(file))}")

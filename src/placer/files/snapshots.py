@@ -7,6 +7,7 @@ import io
 import os
 import pathlib
 import re
+import shlex
 import zlib
 
 import msgspec
@@ -120,12 +121,14 @@ def _read_bytes(file: pathlib.Path) -> bytes:
         with file.open("rb") as stream:
             return stream.read(MAX_BYTES + 1)
     except IsADirectoryError:
-        raise errors.InputError(f"{file} is a directory, not a snapshot document", hint=f"ls '{file}'") from None
+        raise errors.InputError(
+            f"{file} is a directory, not a snapshot document", hint=f"ls {shlex.quote(str(file))}"
+        ) from None
     except FileNotFoundError:
-        raise errors.InputError(f"there is no file {file}", hint=f"ls '{file.parent}'") from None
+        raise errors.InputError(f"there is no file {file}", hint=f"ls {shlex.quote(str(file.parent))}") from None
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL byte
         reason = getattr(error, "strerror", None) or str(error)
-        raise errors.InputError(f"cannot read {file}: {reason}", hint=f"ls -l '{file}'") from None
+        raise errors.InputError(f"cannot read {file}: {reason}", hint=f"ls -l {shlex.quote(str(file))}") from None
 
 
 def _unzipped(data: bytes, source: str) -> bytes:
@@ -133,4 +136,4 @@ def _unzipped(data: bytes, source: str) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
             return stream.read(MAX_BYTES + 1)
     except (OSError, EOFError, zlib.error):
-        raise errors.InputError(f"{source} is not a whole gzip file", hint=f"gzip -t '{source}'") from None
+        raise errors.InputError(f"{source} is not a whole gzip file", hint=f"gzip -t {shlex.quote(source)}") from None

@@ -153,7 +153,7 @@ def test_read_wrong_value_names_file_and_path(tmp_path: pathlib.Path) -> None:
 def test_read_missing_file_has_a_hint(tmp_path: pathlib.Path) -> None:
     with pytest.raises(errors.InputError, match="there is no file") as caught:
         snapshots.read(tmp_path / "none.yaml")
-    assert caught.value.hint == f"ls '{tmp_path}'"
+    assert caught.value.hint == f"ls {tmp_path}"
 
 
 def test_read_directory_is_refused(tmp_path: pathlib.Path) -> None:
@@ -172,7 +172,7 @@ def test_read_unreadable_file_has_a_hint(tmp_path: pathlib.Path) -> None:
     path.chmod(0)
     with pytest.raises(errors.InputError, match="Permission denied") as caught:
         snapshots.read(path)
-    assert caught.value.hint == f"ls -l '{path}'"
+    assert caught.value.hint == f"ls -l {path}"
 
 
 def test_read_cut_gzip_is_refused(tmp_path: pathlib.Path) -> None:
