@@ -38,7 +38,7 @@ def _branch(branch: fabric_walk.Branch, first: str, later: str, with_leaves: boo
         facts.append(f"{branch.free} of {branch.total} GPUs free")
     if branch.chosen:
         facts.append(f"{branch.chosen} chosen *")
-    yield _cut(f"{first}{branch.title}: {', '.join(facts)}")
+    yield _cut(f"{first}{f'{branch.level_name} {branch.name}'.lstrip()}: {', '.join(facts)}")
     leaves = branch.leaves if with_leaves else ()
     if leaves:
         rail = later + ("│  " if branch.branches else "   ")

@@ -27,7 +27,8 @@ class Leaf(msgspec.Struct, frozen=True):
 class Branch(msgspec.Struct, frozen=True):
     """A domain: the nodes right below it, then the domains. `level` is its level, a repeated domain's the lowest."""
 
-    title: str  # "leaf leaf1"
+    name: str
+    level_name: str  # "" where it is no domain of the fabric
     level: int
     nodes: int
     free: int | None
@@ -52,7 +53,7 @@ def walk(fabric: topo.Fabric, rows: Rows, chosen: Collection[str], *, fold: bool
         if len(below) == 1 and below[0].name == domain.name and below[0].nodes == domain.nodes:
             made[place] = made[below[0].level, domain.name]
             continue
-        title = errors.printable(f"{fabric.levels[domain.level].name} {domain.name}", 60)
+        title = (errors.printable(domain.name, 60), errors.printable(fabric.levels[domain.level].name, 30))
         direct = fabrics.direct_nodes(domain, below)
         branches = tuple(made[child.level, child.name] for child in below)
         made[place] = _branch(
@@ -62,7 +63,7 @@ def walk(fabric: topo.Fabric, rows: Rows, chosen: Collection[str], *, fold: bool
     inside = {node for root in fabrics.roots(fabric) for node in root.nodes}
     outside = hostlist.sort(node for node in rows if node not in inside)
     if outside:
-        title = "in no domain" if fabric.domains else "no fabric known"
+        title = ("in no domain" if fabric.domains else "no fabric known"), ""
         found.append(_branch(title, 0, outside, _leaves(outside, rows, wanted, fold), (), rows, wanted))
     return tuple(found)
 
@@ -79,7 +80,7 @@ def cells(free: int, total: int, most: int) -> tuple[int, int]:
 
 
 def _branch(
-    title: str,
+    title: tuple[str, str],
     level: int,
     nodes: Sequence[str],
     leaves: tuple[Leaf, ...],
@@ -89,7 +90,8 @@ def _branch(
 ) -> Branch:
     known = [rows[node] for node in nodes if node in rows]
     return Branch(
-        title=title,
+        name=title[0],
+        level_name=title[1],
         level=level,
         nodes=len(nodes),
         free=sum(free for free, _ in known) if known else None,

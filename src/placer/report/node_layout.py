@@ -30,8 +30,9 @@ class Row(msgspec.Struct, frozen=True):
 class Box(msgspec.Struct, frozen=True):
     """GPUs and NICs of one locality: a NUMA node, or GPUs with equal CPUs, or those of unknown place."""
 
-    title: str
+    title: str  # "NUMA 0"
     rows: tuple[Row, ...]
+    detail: str = ""  # "CPUs 0-31", where the title does not say it
 
 
 class Wire(msgspec.Struct, frozen=True):
@@ -61,7 +62,7 @@ def of(topology: topo.NodeTopology | None, gpu_count: int) -> Layout:
     index = wiring.gres_indices(topology)
     by_id = {gpu.id: i for gpu, i in zip(topology.gpus, index, strict=True)}
     groups, loose = _groups(topology, by_id)
-    boxes = [Box(title, _rows(topology, by_id, gpus, nics)) for title, gpus, nics in groups]
+    boxes = [_box(gpus[0], _rows(topology, by_id, gpus, nics)) for gpus, nics in groups]
     lacking = [i for i in range(gpu_count) if i not in index]
     behind = links.behind_switch(topology)
     pairs = {(min(index[a], index[b]), max(index[a], index[b])): p for (a, b), p in links.gpu_pairs(topology).items()}
@@ -109,15 +110,15 @@ def _unknown(gpus: Sequence[int]) -> tuple[Box, ...]:
 # --- boxes
 
 
-_Group = tuple[str, list[topo.Gpu], list[topo.Nic]]
+_Group = tuple[list[topo.Gpu], list[topo.Nic]]
 
 
 def _groups(topology: topo.NodeTopology, by_id: dict[str, int]) -> tuple[list[_Group], list[topo.Nic]]:
     """Boxes in the order of their first GPU, and the NICs that belong to none."""
     found: dict[Hashable, _Group] = {}
     for gpu in sorted(topology.gpus, key=lambda g: by_id[g.id]):
-        found.setdefault(_place(gpu), (_title(gpu), [], []))[1].append(gpu)
-    of_gpu = {gpu.id: group for group in found.values() for gpu in group[1]}
+        found.setdefault(_place(gpu), ([], []))[0].append(gpu)
+    of_gpu = {gpu.id: group for group in found.values() for gpu in group[0]}
     relation = {pair: link.type for link in topology.links for pair in ((link.a, link.b), (link.b, link.a))}
     loose = []
     for nic in topology.nics:
@@ -128,7 +129,7 @@ def _groups(topology: topo.NodeTopology, by_id: dict[str, int]) -> tuple[list[_G
         if home is None:
             loose.append(nic)
         else:
-            home[2].append(nic)
+            home[1].append(nic)
     return list(found.values()), loose
 
 
@@ -138,12 +139,12 @@ def _place(gpu: topo.Gpu) -> Hashable:
     return ("cpus", gpu.cpus) if gpu.cpus is not None else None
 
 
-def _title(gpu: topo.Gpu) -> str:
+def _box(gpu: topo.Gpu, rows: tuple[Row, ...]) -> Box:
+    """The box of all GPUs that have the place of this one."""
     cpus = f"CPUs {ranges.format(gpu.cpus)}" if gpu.cpus else ""
     if gpu.numa is None:
-        return cpus or "place unknown"
-    numa = f"NUMA {'one of ' if len(gpu.numa) > 1 else ''}{ranges.format(gpu.numa)}"
-    return f"{numa}, {cpus}" if cpus else numa
+        return Box(cpus or "place unknown", rows)
+    return Box(f"NUMA {'one of ' if len(gpu.numa) > 1 else ''}{ranges.format(gpu.numa)}", rows, cpus)
 
 
 def _nearest(nic: topo.Nic, gpus: Iterable[topo.Gpu], relation: dict[tuple[str, str], topo.LinkType]) -> list[topo.Gpu]:

@@ -64,13 +64,17 @@ def _boxes(layout: node_layout.Layout, state: dict[int, str]) -> Iterator[str]:
     narrow = len(half) > 1 and all(_fits(box) for box in layout.boxes)
     if not narrow:
         for box in layout.boxes:
-            yield from _framed(box.title, _inside(box, state, digits, WIDTH - 4), WIDTH)
+            yield from _framed(_title(box), _inside(box, state, digits, WIDTH - 4), WIDTH)
         return
     for left, right in itertools.zip_longest(range(0, len(half), 2), range(1, len(half), 2)):
         pair = [at for at in (left, right) if at is not None]
         height = max(len(half[at]) for at in pair)
-        drawn = [_framed(layout.boxes[at].title, half[at], _HALF, height) for at in pair]
+        drawn = [_framed(_title(layout.boxes[at]), half[at], _HALF, height) for at in pair]
         yield from (" ".join(parts) for parts in zip(*drawn, strict=True))
+
+
+def _title(box: node_layout.Box) -> str:
+    return f"{box.title}, {box.detail}" if box.detail else box.title
 
 
 def _fits(box: node_layout.Box) -> bool:

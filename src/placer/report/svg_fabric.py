@@ -10,7 +10,7 @@ MOST_ROWS = 400
 """A drawing with more rows folds nodes that are alike; with still more it is cut, and says so."""
 
 _MARGIN, _HEAD, _ROW = 16.0, 70.0, 22.0
-_DOMAIN, _LABEL, _CELL = 150.0, 150.0, 13.0
+_DOMAIN, _LABEL, _CELL = 164.0, 150.0, 13.0
 _MOST_CELLS = 16
 
 
@@ -27,7 +27,8 @@ def draw(roots: tuple[fabric_walk.Branch, ...], levels: tuple[str, ...], *, with
     lines = [line for root in roots for line in _lines(root, depth)]
     shown = lines[:MOST_ROWS]
     right = _MARGIN + depth * _DOMAIN
-    bar = _MOST_CELLS * _CELL + 100 if with_gpus else 20
+    most = max((line.leaf.total // line.leaf.count for line in shown if line.leaf and line.leaf.total), default=0)
+    bar = min(most, _MOST_CELLS) * _CELL + 110 if with_gpus else 20
     body = _header(roots, levels, with_gpus=with_gpus)
     for number, line in enumerate(shown):
         y = _HEAD + number * _ROW
@@ -40,7 +41,7 @@ def draw(roots: tuple[fabric_walk.Branch, ...], levels: tuple[str, ...], *, with
     if len(lines) > len(shown):
         body.append(svg_draw.text(_MARGIN, height + 4, f"… and {len(lines) - len(shown)} rows more", "soft"))
         height += 20
-    return svg_draw.document(right + 8 + _LABEL + bar + _MARGIN, height, "Network fabric", body)
+    return svg_draw.document(max(right + 8 + _LABEL + bar + _MARGIN, 760.0), height, "Network fabric", body)
 
 
 def rows_of(roots: tuple[fabric_walk.Branch, ...]) -> int:
@@ -57,7 +58,7 @@ def _header(roots: tuple[fabric_walk.Branch, ...], levels: tuple[str, ...], *, w
     chosen = sum(root.chosen for root in roots)
     states = [("used", "used GPU"), ("free", "free GPU")] if with_gpus else []
     states += [("chosen", f"chosen node ({chosen})")] if chosen else []
-    keys, _ = svg_draw.legend(_MARGIN + 250, 26, states)
+    keys, _ = svg_draw.legend(_MARGIN + len(words) * 9.5 + 20, 26, states)
     for column, level in enumerate(reversed(levels)):
         out.append(svg_draw.text(_MARGIN + column * _DOMAIN + 6, _HEAD - 8, level, "soft", room=_DOMAIN - 12))
     return out + keys
@@ -80,11 +81,14 @@ def _domain(branch: fabric_walk.Branch, x: float, y: float, rows: int) -> list[s
     if branch.free is not None:
         facts += f", {branch.free}/{branch.total} free"
     kind = "domain-chosen" if branch.chosen else "domain"
-    out = [svg_draw.rect(x, y, _DOMAIN - 8, height, kind, title=f"{branch.title}: {facts}", round_=4)]
-    name = branch.title.partition(" ")[2] or branch.title
-    out.append(svg_draw.text(x + 7, y + 13, name, room=_DOMAIN - 20))
+    out = [
+        svg_draw.rect(
+            x, y, _DOMAIN - 8, height, kind, title=f"{branch.level_name} {branch.name}: {facts}".lstrip(), round_=4
+        )
+    ]
+    out.append(svg_draw.text(x + 7, y + 13, branch.name, room=_DOMAIN - 20))
     if height > 30:
-        out.append(svg_draw.text(x + 7, y + 28, facts, "soft", room=_DOMAIN - 8))
+        out.append(svg_draw.text(x + 7, y + 28, facts, "soft", room=_DOMAIN - 18))
     return out
 
 

@@ -29,6 +29,7 @@ class _Slot(msgspec.Struct, frozen=True):
 
 class _Frame(msgspec.Struct, frozen=True):
     title: str
+    detail: str
     kind: str
     x: float
     width: float
@@ -56,8 +57,9 @@ def draw(
     width = max([360.0, *(frame.x + frame.width + _MARGIN for frame in frames)])
     body: list[str] = []
     for frame in frames:
-        body.append(svg_draw.rect(frame.x, top - 10, frame.width, bottom - top + 34, frame.kind, round_=6))
-        body.append(svg_draw.text(frame.x + 8, bottom + 16, frame.title, "soft", room=frame.width - 12))
+        body.append(svg_draw.rect(frame.x, top - 10, frame.width, bottom - top + 46, frame.kind, round_=6))
+        body.append(svg_draw.text(frame.x + 10, bottom + 14, frame.title, room=frame.width - 14))
+        body.append(svg_draw.text(frame.x + 10, bottom + 28, frame.detail, "soft", room=frame.width - 14))
     body += _direct_links(layout, gpu_x, top)
     for frame in frames:
         for at, slot in enumerate(frame.slots):
@@ -68,9 +70,9 @@ def draw(
     paths = ", ".join(f"{labels} {scope}" for scope, labels in layout.paths)
     head = _header(topology, layout, states)
     body.append(
-        svg_draw.text(_MARGIN, bottom + 46, f"PCIe paths: {paths}" if paths else "", "soft", room=width - 2 * _MARGIN)
+        svg_draw.text(_MARGIN, bottom + 58, f"PCIe paths: {paths}" if paths else "", "soft", room=width - 2 * _MARGIN)
     )
-    return svg_draw.document(width, bottom + 58, f"Topology of node {topology.name}", [*head, *body])
+    return svg_draw.document(width, bottom + 70, f"Topology of node {topology.name}", [*head, *body])
 
 
 def _state(gpu: int, layout: node_layout.Layout, free: Collection[int] | None, chosen: Collection[int] | None) -> str:
@@ -108,25 +110,31 @@ def _lanes(label: str) -> float:
 def _frames(layout: node_layout.Layout) -> list[_Frame]:
     frames: list[_Frame] = []
     x = _MARGIN
-    boxes = [(box.title, "box", box.rows) for box in layout.boxes]
+    lines = max((-(-len(r.nics) // _nic_columns(r, 2)) for box in layout.boxes for r in box.rows), default=0)
+    boxes = [(box.title, box.detail, "box", box.rows) for box in layout.boxes]
     if layout.loose_nics:
-        boxes.append(("NICs near no GPU", "loose", (node_layout.Row(nics=layout.loose_nics),)))
-    for title, kind, rows in boxes:
+        boxes.append(("NICs near", "no GPU", "loose", (node_layout.Row(nics=layout.loose_nics),)))
+    for title, detail, kind, rows in boxes:
         start, slots = x, []
         x += 10
         for row in rows:
-            columns = max(1, round(len(row.gpus) * (_GPU + _GAP) / (_NIC + 6)))
-            if not row.gpus:
-                columns = -(-len(row.nics) // 4)
+            columns = _nic_columns(row, max(lines, 2))
             by_gpus = len(row.gpus) * (_GPU + _GAP) - _GAP
             by_nics = min(columns, len(row.nics)) * (_NIC + 6) - 6
             width = max(by_gpus, by_nics, _GPU)
             slots.append(_Slot(row, x, width, columns))
             x += width + 16
         width = max(x - 16 + 10 - start, 84)
-        frames.append(_Frame(title, kind, start, width, tuple(slots)))
+        frames.append(_Frame(title, detail, kind, start, width, tuple(slots)))
         x = start + width + 12
     return frames
+
+
+def _nic_columns(row: node_layout.Row, lines: int) -> int:
+    """NICs side by side: as many as stand under the GPUs; without GPUs so many that `lines` lines hold them."""
+    if not row.gpus:
+        return max(-(-len(row.nics) // lines), 1)
+    return max(round(len(row.gpus) * (_GPU + _GAP) / (_NIC + 6)), 1)
 
 
 def _nic_lines(slot: _Slot) -> int:
