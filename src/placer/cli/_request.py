@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -113,16 +114,17 @@ def _from_file(source: str) -> Asked:
         from placer.slurm import submission
 
         read = submission.read([source], os.environ, read_script=lambda _path: data)
-        return Asked(read.request, source, tuple(finding.text for finding in read.findings))
+        return Asked(read.request, None if source == "-" else source, tuple(finding.text for finding in read.findings))
+    from placer.cluster import codec_jobs
     from placer.files import snapshots
 
-    return Asked(snapshots.read_request(data, source=source))
+    return Asked(codec_jobs.decode_request(snapshots.parse_document(data, source=source), source=source))
 
 
 def _bytes(source: str) -> bytes:
     try:
         if source == "-":
-            data = click.get_binary_stream("stdin").read(MAX_BYTES + 1)
+            data = sys.stdin.buffer.read(MAX_BYTES + 1)
         else:
             with pathlib.Path(source).open("rb") as file:
                 data = file.read(MAX_BYTES + 1)

@@ -21,7 +21,8 @@ def _head(snapshot: cluster.ClusterSnapshot) -> str:
     source = snapshot.source
     taken = f", taken {units.format_moment(source.taken)}" if source.taken is not None else ""
     free = capacity.of(snapshot)
-    gpus, idle = sum(len(n.gpus) for n in snapshot.nodes), sum(f.gpus for f in free.nodes)
+    gpus = sum(len(n.gpus) for n in snapshot.nodes)
+    idle = sum(f.gpus for f in free.nodes if f.node.condition is cluster.NodeCondition.UP)
     running = sum(bool(job.allocations) for job in snapshot.jobs)
     counts = f"{len(snapshot.nodes)} nodes, {idle} of {gpus} GPUs free, {running} jobs run"
     return f"{source.system} {source.version}{taken}: {counts}"

@@ -15,6 +15,7 @@ import msgspec
 from placer import errors
 
 if TYPE_CHECKING:
+    from placer.cluster import recording
     from placer.cluster import types as cluster
     from placer.files import config
     from placer.topology import types as topo
@@ -95,14 +96,14 @@ def _slurm(
     return snapshot.build(record(source, settings), topologies=topologies)
 
 
-def record(source: SourceOptions, settings: config.Config) -> Any:
+def record(source: SourceOptions, settings: config.Config) -> recording.Recording:
     """What the commands of a live Slurm print, as a Recording."""
     from placer.cli import _render
     from placer.slurm import client
 
     limit = source.timeout_seconds if source.timeout_seconds is not None else settings.timeout_seconds
     with _render.progress("reading the cluster"):
-        return client.record(timeout_seconds=limit, taken=int(time.time()))
+        return client.record(timeout_seconds=limit)
 
 
 def _host() -> cluster.ClusterSnapshot:

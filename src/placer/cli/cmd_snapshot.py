@@ -75,7 +75,7 @@ def _take_document(file: str, anonymise: bool, dry_run: bool, source: _sources.S
         snapshot = anonymous.of(snapshot)
     counts = f"{len(snapshot.nodes)} nodes and {len(snapshot.jobs)} jobs"
     if file == "-":
-        _render.say(snapshots.text(snapshot))
+        _render.say(snapshots.to_yaml(snapshot).decode().rstrip("\n"))
         return
     if not dry_run:
         snapshots.write(pathlib.Path(file), snapshot)
@@ -102,6 +102,7 @@ def show(output: str, source: _sources.SourceOptions) -> None:
 
         _render.say(_snapshot_table.text(snapshot))
     else:
-        _render.say(snapshots.text(snapshot, form=output))
+        form = snapshots.to_json if output == "json" else snapshots.to_yaml
+        _render.say(form(snapshot).decode().rstrip("\n"))
     for line in (*snapshot.assumptions, *snapshot.left_out):
         _render.note(f"note: {line}")

@@ -87,5 +87,6 @@ def test_forced_a_list_shorter_than_the_job_must_be_held() -> None:
 
 @pytest.mark.parametrize("asked", [{"partition": "nope"}, {"nodelist": "gpu9"}, {"exclude": "gpu[1-9]"}])
 def test_wanted_unknown_names_are_request_errors(asked: dict[str, str]) -> None:
+    request = cluster.JobRequest(**asked)  # type: ignore[arg-type]
     with pytest.raises(errors.RequestError):
-        eligible.wanted(SNAPSHOT, cluster.JobRequest(**asked), features.ANY, 1)
+        eligible.wanted(SNAPSHOT, request, features.ANY, 1)
