@@ -34,7 +34,8 @@ def text_recording() -> recordings.Recording:
     jobs = re.split(r"(?m)^(?=JobId=)", (FIXTURES / "scontrol_show_job_d.txt").read_text())[1:]
     nodes = "".join(node.replace("gpu01", f"n{i + 1:05}") for i in range(NODES))
     running = "".join(
-        jobs[1].replace("JobId=2 ", f"JobId={i + 1} ").replace("gpu01", f"n{i % NODES + 1:05}") for i in range(RUNNING)
+        jobs[i // NODES].replace(f"JobId={i // NODES + 1} ", f"JobId={i + 1} ").replace("gpu01", f"n{i % NODES + 1:05}")
+        for i in range(RUNNING)
     )
     pending = "".join(jobs[8].replace("JobId=9 ", f"JobId={RUNNING + i + 1} ") for i in range(PENDING))
     entries = (("scontrol_show_node_d.txt", nodes), ("scontrol_show_job_d.txt", running + pending))
@@ -49,9 +50,11 @@ def json_recording() -> recordings.Recording:
     node = json.dumps(load("scontrol_show_nodes_json.txt", "nodes")[0])
     jobs = load("scontrol_show_jobs_json.txt", "jobs")
     nodes = ",".join(node.replace("gpu01", f"n{i + 1:05}") for i in range(NODES))
-    running, pending = json.dumps(jobs[1]), json.dumps(jobs[8])
+    kinds, pending = [json.dumps(one) for one in jobs[:2]], json.dumps(jobs[8])
     parts = [
-        running.replace('"job_id": 2,', f'"job_id": {i + 1},').replace("gpu01", f"n{i % NODES + 1:05}")
+        kinds[i // NODES]
+        .replace(f'"job_id": {i // NODES + 1},', f'"job_id": {i + 1},')
+        .replace("gpu01", f"n{i % NODES + 1:05}")
         for i in range(RUNNING)
     ] + [pending.replace('"job_id": 9,', f'"job_id": {RUNNING + i + 1},') for i in range(PENDING)]
     entries = (
@@ -66,4 +69,5 @@ def test_bench_build_10000_nodes_20000_jobs(benchmark: Any, form: str) -> None:
     recording = text_recording() if form == "text" else json_recording()
     benchmark.extra_info["mib"] = sum(len(text) for _, text in recording.entries) >> 20
     made = benchmark.pedantic(snapshot.build, (recording,), rounds=3)
+    assert made.left_out == ()
     assert (len(made.nodes), len(made.jobs)) == (NODES, RUNNING + PENDING)

@@ -11,6 +11,7 @@ In a TRES string the typed and the untyped entry are the same GPUs. MIG slices a
 
 from __future__ import annotations
 
+import functools
 import re
 
 import msgspec
@@ -56,18 +57,33 @@ class Ask(msgspec.Struct, frozen=True):
 
 def parse(text: str, *, source: str = "gres") -> tuple[Gres, ...]:
     """The entries of a gres string. `(null)` and `N/A` are none. Raises ParseError."""
-    if text.strip() in _NOTHING:
-        return ()
-    return tuple(_entry(part, column, source) for column, part in _split(text) if part.strip())
+    try:
+        return _entries(text)
+    except errors.ParseError as error:
+        raise _at(error, source) from None
 
 
 def ask(text: str, *, source: str = "tres") -> Ask:
     """What a request or TRES string (`cpu=2,gres/gpu=1`) says about GPUs. Raises ParseError."""
+    try:
+        return _ask(text)
+    except errors.ParseError as error:
+        raise _at(error, source) from None
+
+
+# A cluster has few distinct texts and prints each thousands of times.
+@functools.lru_cache(maxsize=8192)
+def _entries(text: str) -> tuple[Gres, ...]:
+    if text.strip() in _NOTHING:
+        return ()
+    return tuple(_entry(part, column) for column, part in _split(text) if part.strip())
+
+
+@functools.lru_cache(maxsize=8192)
+def _ask(text: str) -> Ask:
     if text.strip() in _NOTHING:
         return Ask()
-    entries = [
-        _entry(part, column, source) for column, part in _split(text) if _is_gres(part.strip().partition("(")[0])
-    ]
+    entries = [_entry(part, column) for column, part in _split(text) if _is_gres(part.strip().partition("(")[0])]
     gpus = [entry for entry in entries if entry.is_gpu]
     others = tuple(dict.fromkeys(_label(entry) for entry in entries if not entry.is_gpu))
     if not gpus:
@@ -105,6 +121,11 @@ def used(entries: tuple[Gres, ...]) -> tuple[tuple[int, ...], int]:
     return tuple(sorted(indices)), len(indices) + blind
 
 
+def _at(error: errors.ParseError, source: str) -> errors.ParseError:
+    """The same complaint about a text with a name."""
+    return errors.ParseError("not a gres like `gpu:a100:4`", source=source, column=error.column, excerpt=error.excerpt)
+
+
 def _label(entry: Gres) -> str:
     return entry.name if entry.type is None else f"{entry.name}:{entry.type}"
 
@@ -133,35 +154,35 @@ def _split(text: str) -> list[tuple[int, str]]:
     return parts
 
 
-def _entry(part: str, column: int, source: str) -> Gres:
+def _entry(part: str, column: int) -> Gres:
     body, bracket, tail = part.strip().partition("(")
     if body.startswith(("gres/", "gres:")):
         body = body[5:]
     if bracket and not tail.endswith(")"):
-        raise errors.ParseError("`(` is not closed", source=source, column=column, excerpt=part)
-    name, kind, count = _body(body, column, source)
-    indices, shares, counted = _bracket(tail[:-1], column, source) if bracket else (None, None, None)
+        raise errors.ParseError("`(` is not closed", source="gres", column=column, excerpt=part)
+    name, kind, count = _body(body, column)
+    indices, shares, counted = _bracket(tail[:-1], column) if bracket else (None, None, None)
     return Gres(name, kind, count if counted is None else counted, indices, shares)
 
 
-def _body(body: str, column: int, source: str) -> tuple[str, str | None, int]:
+def _body(body: str, column: int) -> tuple[str, str | None, int]:
     left, equals, right = body.rpartition("=")
     pieces = (left if equals else body).split(":")
     number = right if equals else (pieces.pop() if len(pieces) > 1 and _COUNT.match(pieces[-1]) else "1")
     match = _COUNT.match(number)
     name, *rest = [piece for piece in pieces if piece != "no_consume"] or [""]
     if match is None or not name or len(rest) > 1:
-        raise errors.ParseError("not a gres like `gpu:a100:4`", source=source, column=column, excerpt=body)
+        raise errors.ParseError("not a gres like `gpu:a100:4`", source="gres", column=column, excerpt=body)
     return name, rest[0] if rest and rest[0] else None, int(match[1]) * _FACTOR[match[2].upper()]
 
 
-def _bracket(text: str, column: int, source: str) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None, int | None]:
+def _bracket(text: str, column: int) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None, int | None]:
     key, colon, value = text.partition(":")
     if colon and key == "IDX":
-        return (() if value == "N/A" else ranges.parse(value, source=source)), None, None
+        return (() if value == "N/A" else ranges.parse(value)), None, None
     if colon and key == "CNT":
         if not (value.isascii() and value.isdigit() and len(value) < 10):
-            raise errors.ParseError("not a count", source=source, column=column, excerpt=text)
+            raise errors.ParseError("not a count", source="gres", column=column, excerpt=text)
         return None, None, int(value)
     if "/" in text and not colon:
         return None, tuple(_share(piece) for piece in text.split(",")[:MAX_COUNT]), None

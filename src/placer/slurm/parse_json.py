@@ -68,17 +68,12 @@ class _Partitions(msgspec.Struct, frozen=True):
     partitions: list[_Partition] | None = None
 
 
-class _Meta(msgspec.Struct, frozen=True):
-    meta: Any = None
-
-
 def decode(text: str, kind: type[Document], *, source: str, hint: str) -> Document:
     """One JSON document as `kind`. Raises ParseError at the line and column where it breaks."""
-    raw = text.encode("utf-8", "replace")
     try:
-        return msgspec.json.decode(raw, type=kind)
+        return msgspec.json.decode(text, type=kind)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise _broken(raw, str(error), source, hint) from None
+        raise _broken(text.encode("utf-8", "replace"), str(error), source, hint) from None
     except RecursionError:
         raise errors.ParseError("JSON is nested too deeply", source=source, hint=hint) from None
 
@@ -159,9 +154,8 @@ def _partition(one: _Partition) -> records.PartitionRecord:
     )
 
 
-def version(text: str, *, source: str) -> Version:
-    """The release that wrote a document. Raises ParseError."""
-    meta = decode(text, _Meta, source=source, hint="scontrol show nodes --json").meta
+def version(meta: object) -> Version:
+    """The release that wrote a document, from its `meta`; 0.0 when that does not tell."""
     slurm = inside(meta, "slurm")
     release = name(inside(slurm if slurm is not None else inside(meta, "Slurm"), "release"))
     match = re.match(r"(\d{1,3})\.(\d{1,3})", release or "")
@@ -173,15 +167,15 @@ def version(text: str, *, source: str) -> Version:
 
 def number(value: object) -> int | None:
     """`5`, `"5"` or `{"set", "infinite", "number"}`; unset and infinite are None."""
-    if isinstance(value, dict):
+    if type(value) is dict:
         if not value.get("set", True) or value.get("infinite", False):
             return None
         value = value.get("number")
+    if type(value) is int or type(value) is float:  # bool is neither
+        return int(value) if abs(value) < _LARGEST else None
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
         return int(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if abs(value) < _LARGEST else None
+    return None
 
 
 def minutes(value: object) -> int | None:

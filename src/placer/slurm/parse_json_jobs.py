@@ -71,6 +71,7 @@ class _Job(msgspec.Struct, frozen=True):
 
 class _Jobs(msgspec.Struct, frozen=True):
     jobs: list[_Job] | None = None
+    meta: Any = None
 
 
 class _Core(msgspec.Struct, frozen=True):
@@ -112,7 +113,7 @@ def jobs(text: str, *, source: str) -> records.Read[records.JobRecord] | None:
     document = values.decode(text, _Jobs, source=source, hint="scontrol show jobs --json")
     if document.jobs is None:
         return None
-    tells_exclusive = values.version(text, source=source).major < _SILENT_ON_EXCLUSIVE
+    tells_exclusive = values.version(document.meta).major < _SILENT_ON_EXCLUSIVE
     found, failed = [], []
     for job in document.jobs:
         try:

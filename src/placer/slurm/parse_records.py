@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 
-class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
+class NodeRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One node. Memory in MiB. `states` are upper-case words, `*` and the like spelt out."""
 
     name: str
@@ -34,7 +34,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     gres_drained: str | None = None
 
 
-class Holding(msgspec.Struct, frozen=True, kw_only=True):
+class Holding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a job holds on each of `nodes`. CPUs by Slurm's own ids, or as (socket, core) pairs."""
 
     nodes: tuple[str, ...]
@@ -44,7 +44,7 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
     gres: str | None = None
 
 
-class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One job. Moments in seconds since 1970, durations in seconds, memory in MiB, counts 0 = not asked for."""
 
     id: str
@@ -87,7 +87,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     holdings: tuple[Holding, ...] | None = None
 
 
-class PartitionRecord(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One partition. Memory in MiB, 0 = unlimited; times in seconds."""
 
     name: str

@@ -6,6 +6,7 @@ blanks in the values; some keys (`OS`, `Reason`, `Comment` …) take the rest of
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
@@ -13,17 +14,15 @@ from typing import Final, TypeVar
 from placer import errors, hostlist, units
 from placer.slurm import parse_records as records
 
-_PAIR = re.compile(r"([A-Za-z][^\s=]*)=(\S*)")
 _COUNT = re.compile(r"(\d{1,12})([KMG]?)\Z")
 _FACTOR: Final = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 _NOTHING: Final = frozenset({"", "(null)", "N/A", "n/a", "NONE", "none"})
-# Their value may hold blanks; they stand last on their line.
-_FREE: Final = frozenset(
-    {
-        "OS", "Reason", "Comment", "AdminComment", "SystemComment", "Extra", "Command", "WorkDir", "StdErr", "StdIn",
-        "StdOut", "SubmitLine", "JobName", "Container", "MailUser", "BurstBuffer", "FailedNode",
-    }
-)  # fmt: skip
+# Keys whose value takes the rest of the line, blanks and all, where they start one; JobName does so anywhere.
+_FREE: Final = (
+    "OS|Reason|Comment|AdminComment|SystemComment|Extra|Command|WorkDir|StdErr|StdIn|StdOut|SubmitLine|Container"
+    "|MailUser|BurstBuffer|FailedNode"
+)
+_PAIR = re.compile(rf"(?m)(?:^[ \t]*(?=(?:{_FREE})=)|(?<= )(?=JobName=))(\w+)=(.*)|([A-Za-z][^\s=]*)=(\S*)")
 # What the one-character ends of a node's state mean (scontrol(1), NODE STATE CODES).
 _SUFFIXES: Final = {
     "*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "!": "POWER_DOWN", "%": "POWERING_DOWN",
@@ -34,22 +33,12 @@ _SUFFIXES: Final = {
 class Fields:
     """The keys of one record, each with its first value, and where they stand, for error messages."""
 
-    def __init__(self, source: str, first_line: int, lines: list[str]) -> None:
-        self.source, self.first_line, self.lines = source, first_line, lines
-        self.values: dict[str, str] = {}
-        for line in lines:
-            self._take(line.strip())
-
-    def _take(self, line: str) -> None:
-        key, _, rest = line.partition("=")
-        if key in _FREE:
-            self.values.setdefault(key, rest)
-            return
-        head, name, tail = line.partition(" JobName=")
-        for key, value in _PAIR.findall(head):
-            self.values.setdefault(key, value)
-        if name:
-            self.values.setdefault("JobName", tail)
+    def __init__(self, source: str, whole: str, start: int, end: int) -> None:
+        self.source, self.block = source, whole[start:end]
+        self._whole, self._start = whole, start
+        pairs = _PAIR.findall(self.block)
+        pairs.reverse()  # so that the first value of a key is the one that stays
+        self.values: dict[str, str] = {key or free: value or rest for free, rest, key, value in pairs}
 
     def text(self, key: str) -> str | None:
         """A value; `""` where Slurm prints that there is nothing, None where the key is missing."""
@@ -90,18 +79,20 @@ class Fields:
 
     def error(self, key: str, message: str) -> errors.ParseError:
         """A ParseError at the value of `key`."""
-        for offset, line in enumerate(self.lines):
-            at = line.find(f"{key}=")
-            if at >= 0:
-                column = at + len(key) + 2
-                return errors.ParseError(
-                    f"{key}: {message}",
-                    source=self.source,
-                    line=self.first_line + offset,
-                    column=column,
-                    excerpt=line[column - 1 : column + 39],
-                )
-        return errors.ParseError(f"{key} is missing", source=self.source, line=self.first_line)
+        match = re.search(rf"(?<!\S){re.escape(key)}=", self.block)
+        return self.error_at(match.end(), f"{key}: {message}") if match else self.error_at(0, f"{key} is missing")
+
+    def error_at(self, offset: int, message: str) -> errors.ParseError:
+        """A ParseError at a place in the record's block."""
+        at = self._start + offset
+        line_start = self._whole.rfind("\n", 0, at) + 1
+        return errors.ParseError(
+            message,
+            source=self.source,
+            line=self._whole.count("\n", 0, at) + 1,
+            column=at - line_start + 1,
+            excerpt=self._whole[at : at + 40].partition("\n")[0],
+        )
 
 
 _Value = TypeVar("_Value")
@@ -109,18 +100,9 @@ _Value = TypeVar("_Value")
 
 def split(text: str, key: str, *, source: str) -> Iterator[Fields]:
     """The records of a text: each starts at a line that begins with `key=`."""
-    start = 0
-    held: list[str] = []
-    opening = f"{key}="
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.startswith(opening):
-            if start:
-                yield Fields(source, start, held)
-            start, held = number, []
-        if start and line:
-            held.append(line)
-    if start:
-        yield Fields(source, start, held)
+    starts = [match.start() for match in re.finditer(rf"(?m)^{re.escape(key)}=", text)]
+    for start, end in itertools.pairwise([*starts, len(text)]):
+        yield Fields(source, text, start, end)
 
 
 def read_all(

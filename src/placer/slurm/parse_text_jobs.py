@@ -11,7 +11,7 @@ from placer.slurm import parse_records as records
 from placer.slurm import parse_text
 
 # One line for each group of nodes that hold the same; the GRES part may be empty.
-_HOLDING = re.compile(r"\s+Nodes=(\S*) CPU_IDs=(\S*) Mem=(\S*)(?: GRES(?:_IDX)?=(\S*))?")
+_HOLDING = re.compile(r"(?m)^[ \t]+Nodes=(\S*) CPU_IDs=(\S*) Mem=(\S*)(?: GRES(?:_IDX)?=(\S*))?")
 
 
 def jobs(text: str, *, source: str, zone_seconds: int = 0) -> records.Read[records.JobRecord]:
@@ -136,24 +136,17 @@ def _exclusive(fields: parse_text.Fields) -> bool | None:
 
 def _holdings(fields: parse_text.Fields) -> tuple[records.Holding, ...]:
     found = []
-    for offset, line in enumerate(fields.lines):
-        match = _HOLDING.match(line) if " CPU_IDs=" in line else None
-        if match is None:
-            continue
+    for match in _HOLDING.finditer(fields.block) if " CPU_IDs=" in fields.block else ():
+        nodes, cpus, memory, gres = match.groups()
         try:
             found.append(
                 records.Holding(
-                    nodes=hostlist.expand(match[1]),
-                    cpu_ids=ranges.parse(match[2]),
-                    memory_mib=units.parse_memory(match[3]) if match[3] else None,
-                    gres=match[4] or "",
+                    nodes=hostlist.expand(nodes),
+                    cpu_ids=ranges.parse(cpus),
+                    memory_mib=units.parse_memory(memory) if memory else None,
+                    gres=gres or "",
                 )
             )
-        except errors.ParseError as error:
-            raise errors.ParseError(
-                "what the job holds cannot be read",
-                source=fields.source,
-                line=fields.first_line + offset,
-                excerpt=error.excerpt,
-            ) from None
+        except errors.ParseError:
+            raise fields.error_at(match.start(1), "what the job holds cannot be read") from None
     return tuple(found)

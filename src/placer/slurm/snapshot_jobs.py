@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from placer import errors, hostlist
+from placer import errors, hostlist, ranges
 from placer.cluster import types
 from placer.slurm import gres
 from placer.slurm import parse_records as records
@@ -226,10 +226,17 @@ def _blind_allocations(record: records.JobRecord, site: Site, notes: Notes) -> t
 
 
 def _note_shared_gpus(made: Sequence[types.Job], notes: Notes) -> None:
-    holder: dict[tuple[str, int], str] = {}
+    taken: dict[str, int] = {}
+    doubled: dict[str, int] = {}
     for job in made:
         for allocation in job.allocations:
-            for index in allocation.gpus or ():
-                other = holder.setdefault((allocation.node, index), job.id)
-                if other != job.id:
-                    notes.leave_out(f"GPU {index} of {allocation.node} is held by job {other} and by job {job.id}")
+            mask, held = ranges.to_mask(allocation.gpus or ()), taken.get(allocation.node, 0)
+            if mask & held:
+                doubled[allocation.node] = doubled.get(allocation.node, 0) | mask & held
+            taken[allocation.node] = held | mask
+    for node in hostlist.sort(doubled):
+        holders = (
+            [job.id for job in made for held in job.allocations if held.node == node] if len(doubled) < 100 else []
+        )
+        which = f" (jobs {', '.join(holders)})" if holders else ""
+        notes.leave_out(f"GPU {ranges.format(ranges.from_mask(doubled[node]))} of {node} is held more than once{which}")

@@ -238,15 +238,19 @@ class Wirings:
         self._notes = notes
         self.machines: list[topo.NodeTopology] = []
         self._position: dict[topo.NodeTopology, int] = {}
+        self._known: dict[int, tuple[topo.NodeTopology, int]] = {}  # by identity: hashing a wiring is slow
         self._by_text: dict[str, topo.NodeTopology | None] = {}
         self._by_conf: dict[tuple[tuple[gres_conf.Device, ...], gres_conf.Shape | None], topo.NodeTopology] = {}
 
     def position(self, wiring: topo.NodeTopology) -> int:
         """Where a wiring stands among the machines; it is added when no equal one is there."""
+        if id(wiring) in self._known:
+            return self._known[id(wiring)][1]
         bare = msgspec.structs.replace(wiring, name="", source="")
         if bare not in self._position:
             self._position[bare] = len(self.machines)
             self.machines.append(wiring)
+        self._known[id(wiring)] = wiring, self._position[bare]
         return self._position[bare]
 
     def of_text(self, text: str, source: str, name: str) -> topo.NodeTopology | None:

@@ -231,7 +231,7 @@ def test_build_gpu_held_twice_is_said() -> None:
         node(),
         job(1, holdings=holds("gpu:a:2(IDX:0-1)")) + job(2, holdings=holds("gpu:a:1(IDX:1)")),
     )
-    assert "GPU 1 of n1 is held by job 1 and by job 2" in made.left_out
+    assert "GPU 1 of n1 is held more than once (jobs 1, 2)" in made.left_out
     assert capacity.of(made).nodes[0].gpu_mask == 0b1100
 
 
