@@ -5,7 +5,8 @@ The rules, each tried on sbatch 22.05 itself: a directive line begins with exact
 quotes of either kind group; a backslash makes the next character literal; an unquoted `#` ends the line, even within a
 word; an empty word ends it too. A word that begins with an unquoted `:` and an open quote are fatal. Words of
 consecutive directives form one vector, so that an option and its argument may stand on two lines. `hetjob` (once
-`packjob`) at the head of a directive begins the next component of a heterogeneous job. Nothing is expanded.
+`packjob`) at the head of a directive begins the next component of a heterogeneous job; further on it only ends the
+line. Nothing is expanded.
 
 Lines of the form `#PLACER --required leaf` are read by the same rules for placer itself; to sbatch they are comments.
 """
@@ -20,7 +21,7 @@ import msgspec
 from placer import errors
 
 _BLANK: Final = " \t\n\v\f\r"  # what C's isspace() calls white space
-_SEPARATORS: Final = frozenset({"hetjob", "packjob"})
+_SEPARATOR = re.compile(r"[ \t\v\f\r]*(?:hetjob|packjob)(?:[ \t\v\f\r]|\Z)")
 _NEAR_MISS = re.compile(r"[ \t]*#[ \t]*SBATCH[ \t]+(?:-|hetjob|packjob)", re.IGNORECASE)
 _HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)\\?([A-Za-z_][A-Za-z0-9_]*)\1")
 _MAX_NEAR_MISSES: Final = 20
@@ -67,7 +68,10 @@ def read(data: bytes, source: str = "script") -> Script:
         if line.startswith(("#SBATCH", "#SLURM")):
             prefix = 7 if line.startswith("#SBATCH") else 6
             old_prefix = old_prefix or (number if prefix == 6 else None)
-            _add(components, words(line, prefix, source, number))
+            if _SEPARATOR.match(line, prefix):
+                components.append([])
+            else:
+                components[-1].extend(words(line, prefix, source, number))
         elif line.startswith("#PLACER"):
             own.extend(words(line, 7, source, number))
         elif line.startswith(("#PBS", "#BSUB")):
@@ -112,14 +116,6 @@ def _refuse_what_sbatch_refuses(data: bytes, source: str) -> None:
             )
 
 
-def _add(components: list[list[Word]], found: list[Word]) -> None:
-    """A directive's words join the last component; a separator at its head opens the next one and ends the line."""
-    if found and found[0].text in _SEPARATORS:
-        components.append([])
-    else:
-        components[-1].extend(found)
-
-
 def words(line: str, start: int, source: str, number: int) -> list[Word]:
     """The words of one directive from character `start` on."""
     found: list[Word] = []
@@ -127,7 +123,7 @@ def words(line: str, start: int, source: str, number: int) -> list[Word]:
     while True:
         while at < len(line) and line[at] in _BLANK:
             at += 1
-        if at == len(line) or line[at] == "#":
+        if at == len(line) or line[at] == "#" or _SEPARATOR.match(line, at):
             return found
         if line[at] == ":":
             raise errors.ParseError(

@@ -71,9 +71,15 @@ def minutes_up(text: str) -> int | None:
 
 
 def switches(text: str) -> tuple[int, int | None]:
-    """`1@10:00` -> (1, 600): leaf switches at most, and seconds to wait for them (None = not said)."""
+    """`1@10:00` -> (1, 600): leaf switches at most, and seconds to wait for them; None = not said, or no time at all,
+    which sbatch lets pass.
+    """
     number, _, wait = text.partition("@")
-    return count(number), minutes_up(wait) if wait else None
+    most = count(number)
+    try:
+        return most, minutes_up(wait) if wait else None
+    except ValueError:
+        return most, None
 
 
 def gpus(text: str) -> GpuCount | None:
@@ -92,13 +98,13 @@ def _gpu_entry(entry: str) -> tuple[str | None, int]:
     kind, separator, number = rest.rpartition("=") if "=" in rest else rest.rpartition(":")
     if not rest:
         return None, 1
-    if not separator and not rest[0].isdigit():
+    if not separator and not re.fullmatch(r"\d+[kKmM]?", rest):
         return _type_name(rest), 1
     return _type_name(kind) if kind else None, _scaled(number)
 
 
 def _type_name(text: str) -> str:
-    if not re.fullmatch(r"[\w.+-]+", text):
+    if not re.fullmatch(r"\w[\w.+-]*", text):
         raise ValueError("not GPUs like `4` or `a100:4`")
     return text
 
