@@ -153,6 +153,8 @@ def _with_penalty(prediction: plan.Prediction | None, ideal: plan.Prediction | N
 def _remarks(site: job.Site, request: cluster.JobRequest) -> tuple[str, ...]:
     """What was taken for granted in the snapshot, what is missing from it, and who waits before this job."""
     remarks = [*site.snapshot.assumptions, *(f"left out: {text}" for text in site.snapshot.left_out)]
+    if shapes.takes_all_memory(request, _defaults(site.snapshot, request)):
+        remarks.insert(0, "the job names no memory, so it takes all memory of each node; `--mem` lets it share nodes")
     ahead = sum(
         job_.state is cluster.JobState.PENDING and (not request.partition or job_.partition == request.partition)
         for job_ in site.snapshot.jobs

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "\b\nExamples:\n"
     "  placer place fixtures/jobs/train.sbatch --snapshot fixtures/slurm/24.11\n"
-    "  placer place --snapshot fixtures/slurm/24.11 --nodes 2 --gpus-per-node 4\n"
-    "  placer place --snapshot fixtures/slurm/24.11 --gpus 16 --required leaf -o json"
+    "  placer place --snapshot fixtures/slurm/24.11 --nodes 2 --gpus-per-node 4 --mem 100G\n"
+    "  placer place --snapshot fixtures/slurm/24.11 --gpus 8 --mem 100G --required leaf -o json"
 )
 
 

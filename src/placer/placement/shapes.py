@@ -132,6 +132,8 @@ def _gpus_per_node(request: cluster.JobRequest, count: int) -> tuple[int, int]:
         return divmod(total, count)
     if request.gpus_per_task is not None:
         return request.gpus_per_task * _tasks_per_node(request, count), 0
+    if request.gpus_per_socket is not None:
+        return request.gpus_per_socket * (request.sockets_per_node or 1), 0
     return 0, 0
 
 
@@ -161,7 +163,15 @@ def _memory(request: cluster.JobRequest, gpus: int, cpus: int, defaults: cluster
         return defaults.default_memory_per_node_mib
     if defaults is not None and defaults.default_memory_per_cpu_mib is not None:
         return defaults.default_memory_per_cpu_mib * cpus
-    return 0
+    return None if takes_all_memory(request, defaults) else 0
+
+
+def takes_all_memory(request: cluster.JobRequest, defaults: cluster.Partition | None) -> bool:
+    """Whether the job gets all memory of its nodes only because it names none and the partition has no other default."""
+    told = (request.memory_per_node_mib, request.memory_per_gpu_mib, request.memory_per_cpu_mib)
+    if request.whole_memory or defaults is None or any(amount is not None for amount in told):
+        return False
+    return defaults.default_whole_memory
 
 
 def _no_shape(request: cluster.JobRequest) -> str:

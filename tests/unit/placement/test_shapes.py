@@ -58,6 +58,16 @@ def test_of_memory_by_node_gpu_cpu_or_partition_default(asked: dict[str, object]
     assert shape.demand.memory_mib == memory
 
 
+def test_of_no_memory_where_the_partition_gives_all_of_it() -> None:
+    partition = cluster.Partition(name="gpu", default_whole_memory=True)
+    assert of(partition, nodes=1, gpus_per_node=4)[0].demand.memory_mib is None
+    assert of(partition, nodes=1, gpus_per_node=4, memory_per_node_mib=10)[0].demand.memory_mib == 10
+
+
+def test_of_gpus_per_socket_counts_sockets() -> None:
+    assert of(nodes=1, gpus_per_socket=2, sockets_per_node=2)[0].demand.gpus == 4
+
+
 def test_of_default_cpus_per_gpu_applies_only_without_cpus_of_the_job() -> None:
     partition = cluster.Partition(name="gpu", default_cpus_per_gpu=14)
     assert of(partition, nodes=1, gpus_per_node=4)[0].demand.cpus == 56
