@@ -6,8 +6,9 @@ token; the kernel keeps the environment that a process was started with, so a da
 `up` that started it was killed before it could write anything down.
 
 Slurm's step daemons overwrite that environment with their title. They are found by what they hold open: a file of the
-sandbox's log directory, for writing, in a process whose program is a Slurm or MUNGE daemon. Everything below a found
-process in the process tree goes with it: the jobs.
+sandbox's log directory, for writing, in a process whose program is a Slurm or MUNGE daemon. A job's own processes are
+found below those in the process tree, and, where they have left it, by the two variables that slurmd gives to what it
+launches and to nothing else: SLURM_CONF with the sandbox's path together with SLURMD_NODENAME.
 """
 
 from __future__ import annotations
@@ -91,13 +92,22 @@ def start(
     process = look(child.pid)
     if process is None:
         child.wait()
-        raise errors.SandboxError(f"{name} ended at once", hint=f"cat {output}")
+        raise errors.SandboxError(f"{name} ended: {last_words(output)}", hint=f"cat {output}")
     child.returncode = 0  # it outlives us on purpose; Popen's finaliser must not wait for it or warn
     record = records / f"{name}.json"
     draft = record.with_suffix(".draft")
     draft.write_bytes(msgspec.json.encode(process))
     draft.replace(record)
     return process
+
+
+def last_words(output: pathlib.Path) -> str:
+    """The line of a daemon's output that says best why it ended: the last fatal one, else the last."""
+    with contextlib.suppress(OSError):
+        lines = [line for line in output.read_text(errors="replace").splitlines() if line.strip()]
+        fatal = [line for line in lines if "fatal" in line]
+        return errors.printable((fatal or lines or ["it said nothing"])[-1])
+    return "it left no log"
 
 
 def recorded(records: pathlib.Path) -> dict[str, Process]:
@@ -110,18 +120,24 @@ def recorded(records: pathlib.Path) -> dict[str, Process]:
     return found
 
 
-def belonging(token: str, *, logs: pathlib.Path, records: Mapping[str, Process]) -> tuple[Process, ...]:
-    """Every running process of a sandbox: daemons, step daemons and jobs, parents before children."""
+def belonging(
+    token: str, *, logs: pathlib.Path, conf: pathlib.Path, records: Mapping[str, Process]
+) -> tuple[Process, ...]:
+    """Every running process of a sandbox but the calling one: daemons, step daemons, jobs; parents before children."""
     table = {process.pid: process for pid in _pids() if (process := look(pid)) is not None}
     roots = {process.pid for process in records.values() if process.same_as(table.get(process.pid))}
-    mark = f"{TOKEN_VARIABLE}={token}".encode()
-    prefix = os.path.realpath(logs) + "/"
-    roots.update(pid for pid in table if pid not in roots and (_carries(pid, mark) or _writes_under(pid, prefix)))
-    roots.discard(os.getpid())
-    return _with_descendants(roots, table)
+    daemon = f"{TOKEN_VARIABLE}={token}".encode()
+    task = f"SLURM_CONF={conf}".encode()
+    prefix = f"{logs}/"
+    for pid in table.keys() - roots:
+        variables = _environment(pid)
+        launched = task in variables and any(v.startswith(b"SLURMD_NODENAME=") for v in variables)
+        if daemon in variables or launched or _writes_under(pid, prefix):
+            roots.add(pid)
+    return tuple(process for process in _with_descendants(roots, table) if process.pid != os.getpid())
 
 
-def stop(processes: Iterable[Process], *, grace_seconds: float = 5.0) -> tuple[Process, ...]:
+def stop(processes: Iterable[Process], *, grace_seconds: float = 2.0) -> tuple[Process, ...]:
     """End processes: SIGTERM, then SIGKILL for those that stay longer than the grace. Returns what survived even that.
 
     Each signal goes through a handle to the process (pidfd), opened first and compared afterwards, so that a number
@@ -188,11 +204,12 @@ def _with_descendants(roots: set[int], table: Mapping[int, Process]) -> tuple[Pr
     return tuple(order)
 
 
-def _carries(pid: int, mark: bytes) -> bool:
+def _environment(pid: int) -> frozenset[bytes]:
+    """The variables that a process was started with, as far as it has not overwritten them."""
     try:
-        return mark in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        return frozenset((_PROC / str(pid) / "environ").read_bytes().split(b"\0"))
     except OSError:
-        return False
+        return frozenset()
 
 
 def _writes_under(pid: int, prefix: str) -> bool:
@@ -200,7 +217,7 @@ def _writes_under(pid: int, prefix: str) -> bool:
     root = _PROC / str(pid)
     try:
         program = (root / "exe").readlink().name.removesuffix(" (deleted)")
-        if program not in PROGRAMS:
+        if program.partition("-")[0] not in PROGRAMS:  # Debian: slurmstepd-wlm
             return False
         return any(_is_open_for_writing(root, handle, prefix) for handle in (root / "fd").iterdir())
     except OSError:
