@@ -1,0 +1,1 @@
+"""Replays of recorded demand against placement policies: the published ones as published, and placer's own."""
