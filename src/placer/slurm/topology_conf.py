@@ -72,13 +72,13 @@ class _Reader:
 
     def take(self, fields: list[lines.Field]) -> None:
         """Adds what one line defines."""
-        by_key = {field.key: field for field in fields}
-        kind = next((key for key in by_key if key in _KEYS), "")
+        by_key: dict[str, lines.Field] = {}
+        kind = next((field.key for field in fields if field.key in _KEYS), "")
         for field in fields:
             if field.key not in _KEYS.get(kind, ()):
                 known = "SwitchName=, Switches=, Nodes=, LinkSpeed=, BlockName=, BlockSizes="
                 raise field.error(f"`{field.key}=` has no place here; known are {known}", self.source)
-            if by_key[field.key] is not field:
+            if by_key.setdefault(field.key, field) is not field:
                 raise field.error(f"`{field.key}=` is twice in a line", self.source)
         if kind == "switchname":
             self.switches.append(self.switch(by_key))

@@ -151,10 +151,16 @@ def _coverage(fabric: topo.Fabric, nodes: Collection[str]) -> Iterator[Finding]:
         yield _finding(Severity.WARNING, f"{len(lost)} of {len(wanted)} nodes are in no domain", lost)
     high = (anywhere - closest) & (wanted or anywhere)
     if high:
-        yield _finding(Severity.WARNING, f"{len(high)} nodes are in no {fabric.levels[0].name}", high)
+        yield _finding(
+            Severity.WARNING, f"{len(high)} of {len(anywhere)} nodes are in no {fabric.levels[0].name}", high
+        )
     strangers = anywhere - wanted
     if wanted and strangers:
-        yield _finding(Severity.WARNING, f"{len(strangers)} nodes of the fabric are not in the cluster", strangers)
+        yield _finding(
+            Severity.WARNING,
+            f"{len(strangers)} of {len(anywhere)} nodes of the fabric are not in the cluster",
+            strangers,
+        )
 
 
 def _islands(fabric: topo.Fabric) -> Iterator[Finding]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from placer import errors, hostlist
 from placer.topology import chains
 
@@ -31,18 +33,18 @@ def read(
     used: Sequence[str], domains: Mapping[str, Mapping[str, str]], source: str, warnings: list[str]
 ) -> list[tuple[chains.Chain, Sequence[str]]]:
     """Nodes with equal paths together, each group with its chain; `used` levels closest first. Adds to `warnings`."""
-    paths: dict[str, chains.Key] = dict.fromkeys(hostlist.sort(domains), ())
+    places = dict.fromkeys(hostlist.sort(domains), _Place())
     found: list[str] = []
     for level in reversed(used):
-        lacking = [node for node in paths if not domains[node].get(level)]
+        lacking = [node for node in places if not domains[node].get(level)]
         if lacking:
-            found.append(f"{len(lacking)} of {len(paths)} nodes name no {level}: {chains.some(lacking)}")
-        found += _descend(level, domains, paths)
+            found.append(f"{len(lacking)} of {len(places)} nodes name no {level}: {chains.some(lacking)}")
+        found += _descend(level, domains, places)
     warnings += [errors.printable(f"{source}: {text}", 300) for text in found]
     members: dict[chains.Key, list[str]] = {}
-    for node, path in paths.items():
-        if path:
-            members.setdefault(path, []).append(node)
+    for node, place in places.items():
+        if place.path:
+            members.setdefault(place.path, []).append(node)
     return [(_chain(path, used), nodes) for path, nodes in members.items()]
 
 
@@ -51,45 +53,62 @@ def name_of(path: chains.Key) -> str:
     return path[-1] if path else "no parent"
 
 
-def _descend(level: str, domains: Mapping[str, Mapping[str, str]], paths: dict[str, chains.Key]) -> list[str]:
-    """Adds one level to the path of every node that names it; `paths` are complete above it. Returns warnings.
+class _Place(msgspec.Struct, frozen=True):
+    """Where nodes are as far as one knows: a path, and the domains that they name but that may be one of several."""
 
-    Nodes with equal name and equal path share a domain. A path that lacks levels joins the one fuller path that agrees
-    with it; when several agree, the node's place is unknown and its path stays as it is.
+    path: chains.Key = ()
+    unsure: frozenset[tuple[str, str]] = frozenset()
+
+    def told(self) -> frozenset[tuple[str, str]]:
+        """Every (level, name) that the nodes say or share."""
+        return self.unsure.union(zip(self.path[::2], self.path[1::2], strict=True))
+
+
+def _descend(level: str, domains: Mapping[str, Mapping[str, str]], places: dict[str, _Place]) -> list[str]:
+    """Adds one level to the place of every node that names it; `places` are complete above it. Returns warnings.
+
+    Nodes with equal name and equal path share a domain. A place that lacks levels joins the one fuller path that agrees
+    with it; when several agree, the node's domain on this level is unsure and its path stays as it is.
     """
     warnings = []
-    by_name: dict[str, dict[chains.Key, list[str]]] = {}
-    for node in paths:
+    by_name: dict[str, dict[_Place, list[str]]] = {}
+    for node in places:
         domain = domains[node].get(level)
         if domain:
-            by_name.setdefault(domain, {}).setdefault(paths[node], []).append(node)
-    for domain, parents in by_name.items():
-        fuller = _fuller_paths(list(parents))
-        full = [path for path in parents if not fuller[path]]
+            by_name.setdefault(domain, {}).setdefault(places[node], []).append(node)
+    for domain, groups in by_name.items():
+        fuller = _fuller(list(groups))
+        full = [place for place in groups if not fuller[place] and not place.unsure]
         if len(full) > 1:
-            above = ", ".join(f"`{name_of(path)}`" for path in sorted(full)[:4])
+            above = ", ".join(f"`{name_of(path)}`" for path in sorted(place.path for place in full)[:4])
             warnings.append(f"{level} `{domain}` is named under {above}: taken as {len(full)} different ones")
-        for path, nodes in parents.items():
-            joins = [longer for longer in fuller[path] if not fuller[longer]] or [path]
-            if len(joins) > 1:
-                warnings.append(f"{level} `{domain}` of these nodes may be any of {len(joins)}: {chains.some(nodes)}")
+        for place, nodes in groups.items():
+            joins = [other for other in fuller[place] if not fuller[other]]
+            if not joins and not place.unsure:
+                joins = [place]
+            if len(joins) == 1:
+                found = _Place((*joins[0].path, level, domain))
             else:
-                paths.update(dict.fromkeys(nodes, (*joins[0], level, domain)))
+                found = _Place(place.path, place.unsure | {(level, domain)})
+                many = f"any of {len(joins)}" if joins else "anywhere"
+                warnings.append(f"{level} `{domain}` of these nodes may be {many}: {chains.some(nodes)}")
+            places.update(dict.fromkeys(nodes, found))
     return warnings
 
 
-def _fuller_paths(paths: Sequence[chains.Key]) -> dict[chains.Key, list[chains.Key]]:
-    """For each path, those that tell more and contradict it nowhere: every (level, name) of it is in them."""
-    if len({len(path) for path in paths}) == 1:
-        return {path: [] for path in paths}
-    pairs = {path: frozenset(zip(path[::2], path[1::2], strict=True)) for path in paths}
-    having: dict[tuple[str, str], list[chains.Key]] = {}
-    for path in paths:
-        for pair in pairs[path]:
-            having.setdefault(pair, []).append(path)
-    # the lowest pair of a path leaves few to compare with
-    nearest = {path: having[path[-2], path[-1]] if path else list(paths) for path in paths}
-    return {path: [other for other in nearest[path] if pairs[path] < pairs[other]] for path in paths}
+def _fuller(places: Sequence[_Place]) -> dict[_Place, list[_Place]]:
+    """For each place, the sure ones that tell more and contradict it nowhere: all that it tells is in them."""
+    if len({len(place.path) for place in places}) == 1 and not any(place.unsure for place in places):
+        return {place: [] for place in places}
+    told = {place: place.told() for place in places}
+    having: dict[tuple[str, str], list[_Place]] = {}
+    for place in places:
+        for pair in () if place.unsure else told[place]:
+            having.setdefault(pair, []).append(place)
+    # what is told by the fewest leaves least to compare with
+    sure = [place for place in places if not place.unsure]
+    nearest = {p: min((having.get(pair, []) for pair in told[p]), key=len, default=sure) for p in places}
+    return {place: [other for other in nearest[place] if told[place] < told[other]] for place in places}
 
 
 def _chain(path: chains.Key, levels: Sequence[str]) -> chains.Chain:
