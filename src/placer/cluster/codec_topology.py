@@ -1,9 +1,11 @@
 """The document of one node's inside <-> `NodeTopology`, as `placer topo -o json` prints it and snapshots hold it.
 
-Keys: `name source partial warnings`; `gpus [{id index bus_id uuid model numa cpus memory_numa memory_mib healthy}]`;
-`nics [{id name bus_id numa speed_gbits}]`; `links [{a b type bandwidth_gbps}]`, `type` as tools print it (NV12, PIX,
-SOC = SYS); `numa_nodes [{id cpus memory_mib package}]`; `switches [{id devices parent numa}]`; `cores` (the hardware
-threads of each core, `"0,64"`); `machine`, `assumed`. CPU sets are in list syntax. Unknown is null or left out.
+Keys: `name source partial warnings`; `gpus [{id index bus_id uuid model numa cpus memory_numa memory_mib healthy
+minor module sm pcie_gen pcie_gen_max pcie_width pcie_width_max host_gbps clique mig mig_devices}]`;
+`nics [{id name bus_id numa speed_gbits rdma}]`; `links [{a b type bandwidth_gbps}]`, `type` as tools print it (NV12,
+PIX, SOC = SYS); `numa_nodes [{id cpus memory_mib package}]`; `switches [{id devices parent numa}]`; `cores` (the
+hardware threads of each core, `"0,64"`); `machine`, `assumed`, `no_peer` (pairs of GPU ids). CPU sets are in list
+syntax. Unknown is null or left out.
 """
 
 from __future__ import annotations
@@ -34,6 +36,21 @@ class _Gpu(msgspec.Struct, forbid_unknown_fields=True):
     memory_numa: codec_wire.Number | None = None
     memory_mib: codec_wire.Mib | None = None
     healthy: bool | None = None
+    minor: codec_wire.Number | None = None
+    module: codec_wire.Number | None = None
+    sm: codec_wire.Number | None = None
+    pcie_gen: codec_wire.Number | None = None
+    pcie_gen_max: codec_wire.Number | None = None
+    pcie_width: codec_wire.Number | None = None
+    pcie_width_max: codec_wire.Number | None = None
+    host_gbps: _Rate | None = None
+    clique: str | None = None
+    mig: str | None = None
+    mig_devices: list[str] | None = None
+
+
+_PLAIN = tuple(field for field in _Gpu.__struct_fields__ if field not in ("numa", "cpus", "mig_devices"))
+"""Fields of a GPU that stand in the document as they are in `topo.Gpu`."""
 
 
 class _Nic(msgspec.Struct, forbid_unknown_fields=True):
@@ -42,6 +59,7 @@ class _Nic(msgspec.Struct, forbid_unknown_fields=True):
     bus_id: str | None = None
     numa: list[codec_wire.Number] | codec_wire.Number | None = None
     speed_gbits: _Rate | None = None
+    rdma: bool | None = None
 
 
 class _Link(msgspec.Struct, forbid_unknown_fields=True):
@@ -80,6 +98,7 @@ class _Node(msgspec.Struct, forbid_unknown_fields=True):
     cores: list[str] | None = None
     machine: str | None = None
     assumed: list[str] | None = None
+    no_peer: list[tuple[str, str]] | None = None
 
 
 def decode(document: object, *, source: str, path: str = "") -> topo.NodeTopology:
@@ -94,7 +113,7 @@ def decode(document: object, *, source: str, path: str = "") -> topo.NodeTopolog
         name=wire.name,
         source=source if wire.source is None else wire.source,
         gpus=tuple(_gpu(g, where.at(f"gpus[{i}]")) for i, g in enumerate(wire.gpus or ())),
-        nics=tuple(topo.Nic(n.id, n.name, n.bus_id, _numa(n.numa), n.speed_gbits) for n in wire.nics or ()),
+        nics=tuple(topo.Nic(n.id, n.name, n.bus_id, _numa(n.numa), n.speed_gbits, n.rdma) for n in wire.nics or ()),
         links=tuple(_link(link, where.at(f"links[{i}]")) for i, link in enumerate(wire.links or ())),
         numa_nodes=tuple(_numa_node(n, where.at(f"numa_nodes[{i}]")) for i, n in enumerate(wire.numa_nodes or ())),
         switches=tuple(
@@ -105,6 +124,7 @@ def decode(document: object, *, source: str, path: str = "") -> topo.NodeTopolog
         partial=wire.partial,
         warnings=tuple(wire.warnings or ()),
         assumed=tuple(wire.assumed or ()),
+        no_peer=tuple(wire.no_peer or ()),
     )
 
 
@@ -121,7 +141,8 @@ def encode(topology: topo.NodeTopology) -> dict[str, object]:
         "machine": topology.machine,
         "gpus": [codec_wire.plain(_gpu_wire(gpu)) for gpu in topology.gpus],
         "nics": [
-            codec_wire.plain(_Nic(n.id, n.name, n.bus_id, _numa_wire(n.numa), n.speed_gbits)) for n in topology.nics
+            codec_wire.plain(_Nic(n.id, n.name, n.bus_id, _numa_wire(n.numa), n.speed_gbits, n.rdma))
+            for n in topology.nics
         ],
         "links": [codec_wire.plain(_Link(link.a, link.b, link.label, link.bandwidth_gbps)) for link in topology.links],
         "numa_nodes": [
@@ -132,37 +153,20 @@ def encode(topology: topo.NodeTopology) -> dict[str, object]:
         ],
         "cores": [ranges.format(core) for core in topology.cores],
         "assumed": list(topology.assumed),
+        "no_peer": [list(pair) for pair in topology.no_peer],
     }
 
 
 def _gpu(wire: _Gpu, where: codec_errors.Where) -> topo.Gpu:
+    plain = {field: getattr(wire, field) for field in _PLAIN}
     return topo.Gpu(
-        id=wire.id,
-        index=wire.index,
-        bus_id=wire.bus_id,
-        uuid=wire.uuid,
-        model=wire.model,
-        numa=_numa(wire.numa),
-        cpus=where.numbers("cpus", wire.cpus),
-        memory_numa=wire.memory_numa,
-        memory_mib=wire.memory_mib,
-        healthy=wire.healthy,
+        **plain, numa=_numa(wire.numa), cpus=where.numbers("cpus", wire.cpus), mig_devices=tuple(wire.mig_devices or ())
     )
 
 
 def _gpu_wire(gpu: topo.Gpu) -> _Gpu:
-    return _Gpu(
-        id=gpu.id,
-        index=gpu.index,
-        bus_id=gpu.bus_id,
-        uuid=gpu.uuid,
-        model=gpu.model,
-        numa=_numa_wire(gpu.numa),
-        cpus=_cpus_wire(gpu.cpus),
-        memory_numa=gpu.memory_numa,
-        memory_mib=gpu.memory_mib,
-        healthy=gpu.healthy,
-    )
+    plain = {field: getattr(gpu, field) for field in _PLAIN}
+    return _Gpu(**plain, numa=_numa_wire(gpu.numa), cpus=_cpus_wire(gpu.cpus), mig_devices=list(gpu.mig_devices))
 
 
 def _link(wire: _Link, where: codec_errors.Where) -> topo.Link:

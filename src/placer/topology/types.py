@@ -57,6 +57,17 @@ class Gpu(msgspec.Struct, frozen=True):
     memory_numa: int | None = None  # the NUMA node that *is* this GPU's memory (GB200)
     memory_mib: int | None = None
     healthy: bool | None = None
+    minor: int | None = None  # N of /dev/nvidiaN, which need not be the index
+    module: int | None = None  # its socket on an SXM board, counted from 1 as the driver does
+    sm: int | None = None  # compute capability, 90 for 9.0
+    pcie_gen: int | None = None  # as the link runs now; an idle GPU may run slower than it can
+    pcie_gen_max: int | None = None  # the most that GPU and slot allow together
+    pcie_width: int | None = None  # lanes
+    pcie_width_max: int | None = None
+    host_gbps: float | None = None  # C2C or NVLink to its CPU, GB/s one way
+    clique: str | None = None  # NVLink domain and clique, as in the node label nvidia.com/gpu.clique
+    mig: str | None = None  # the tool's word: Enabled, Disabled
+    mig_devices: tuple[str, ...] = ()  # in words, one an instance
 
 
 class Nic(msgspec.Struct, frozen=True):
@@ -67,6 +78,7 @@ class Nic(msgspec.Struct, frozen=True):
     bus_id: str | None = None
     numa: tuple[int, ...] | None = None
     speed_gbits: float | None = None
+    rdma: bool | None = None  # False: an Ethernet device without verbs, which collectives leave alone
 
 
 class NumaNode(msgspec.Struct, frozen=True):
@@ -91,7 +103,8 @@ class NodeTopology(msgspec.Struct, frozen=True):
     """The inside of one node, as far as it is known.
 
     `cores` lists the hardware threads (OS CPU numbers) of each physical core, cores in ascending order of their first
-    thread; empty = unknown. `assumed` says in words what did not come from the node itself.
+    thread; empty = unknown. `assumed` says in words what did not come from the node itself. `no_peer` lists pairs of
+    GPU ids that cannot reach each other's memory whatever lies between them; a pair that is not listed was not denied.
     """
 
     name: str
@@ -106,6 +119,7 @@ class NodeTopology(msgspec.Struct, frozen=True):
     partial: bool = False
     warnings: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    no_peer: tuple[tuple[str, str], ...] = ()
 
 
 class Level(msgspec.Struct, frozen=True):
@@ -114,6 +128,7 @@ class Level(msgspec.Struct, frozen=True):
     name: str
     label: str | None = None  # the node-label key that it came from
     oversubscription: float | None = None  # bandwidth below divided by bandwidth above; None = not told
+    size: int | None = None  # nodes that Slurm counts a block of this level as; None = not told
 
 
 class Domain(msgspec.Struct, frozen=True):
@@ -147,8 +162,9 @@ class Fabric(msgspec.Struct, frozen=True):
 
     levels: tuple[Level, ...] = ()
     domains: tuple[Domain, ...] = ()
-    kind: str = "none"  # tree, block, labels, none
+    kind: str = "none"  # tree, block, labels, flat, ring, torus3d, none
     warnings: tuple[str, ...] = ()
+    kept: str | None = None  # JSON of what a form says that placer keeps but does not use: ring and torus3d
 
 
 class ClusterTopology(msgspec.Struct, frozen=True):
