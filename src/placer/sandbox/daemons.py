@@ -141,6 +141,7 @@ def node_states(sinfo: str, layout: slurm_files.Layout, mark: home.Mark) -> dict
 
 
 def belonging(layout: slurm_files.Layout, mark: home.Mark) -> tuple[processes.Process, ...]:
+    """Every running process of the sandbox: daemons, step daemons, jobs."""
     records = processes.recorded(layout.run)
     return processes.belonging(mark.token, logs=layout.logs, conf=layout.conf, records=records)
 
