@@ -87,8 +87,8 @@ def advise(own: _sbatch_own.Own, submission: submissions.Submission) -> Answer:
 
 def _never(found: advice.Advice) -> str:
     counts = ", ".join(f"{reason} {count}" for reason, count in found.fits.excluded)
-    why = f" ({found.fits.nodes_fit} of {found.fits.nodes_total} nodes fit; excluded: {counts})" if counts else ""
-    return f"no node set of this cluster ever fits this job{why}"
+    why = f": {found.fits.nodes_fit} of {found.fits.nodes_total} nodes fit (excluded: {counts})" if counts else ""
+    return f"this job never fits, not even on the empty cluster{why}"
 
 
 def _summary(found: advice.Advice) -> str:

@@ -75,7 +75,7 @@ def command(ctx: click.Context) -> int:
     path = "sbatch" if own.dry_run else _sbatch_exec.sbatch_path(os.environ, skip)
     added = () if own.off or skip else _added(own, words)
     if own.dry_run:
-        print(_sbatch_exec.line(["sbatch", *added, *words]), flush=True)
+        click.echo(os.fsencode(_sbatch_exec.line(["sbatch", *added, *words])))
         return 0
     return _sbatch_exec.become(path, words, added, skip)
 
