@@ -22,7 +22,7 @@ def run(words: list[str], environ: dict[str, str] | None = None) -> None:
 
 
 def measure(benchmark: BenchmarkFixture, words: list[str], environ: dict[str, str] | None = None) -> None:
-    benchmark.pedantic(run, args=(words, environ), rounds=9, warmup_rounds=1)
+    benchmark.pedantic(run, args=(words, environ), rounds=9, warmup_rounds=1)  # type: ignore[no-untyped-call]
 
 
 def test_process_python_alone(benchmark: BenchmarkFixture) -> None:

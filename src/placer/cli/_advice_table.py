@@ -7,6 +7,7 @@ from placer.advice import types as advice
 from placer.cli import _render
 from placer.cluster import capacity
 from placer.cluster import types as cluster
+from placer.placement import shapes
 from placer.placement import types as plan
 from placer.report import node_picture
 from placer.topology import types as topo
@@ -33,19 +34,26 @@ def text(found: advice.Advice, snapshot: cluster.ClusterSnapshot) -> str:
 
 
 def _verdict(found: advice.Advice) -> str:
-    shape, demand = found.shape, found.shape.demand
-    wants = f"{shape.count} x {demand.gpus} GPUs" if demand.gpus or shape.extra else f"{shape.count} nodes"
-    if shape.extra:
-        wants = f"{shape.gpus} GPUs on {shape.count} nodes"
+    wants = _wants(found.shape)
     if found.verdict is advice.Verdict.FITS_NOW and found.placement is not None:
         names = hostlist.fold([node.name for node in found.placement.nodes])
         return f"fits now: {wants} on {errors.printable(names, 2000)}"
     if found.verdict is advice.Verdict.NEVER_FITS:
-        return f"never fits: {wants} are more than this cluster can give, even empty"
+        return f"never fits: {wants} cannot be had from this cluster, even when it is empty"
     start = found.start
     if start is None or start.earliest is None:
-        return f"must wait: {wants} do not fit now; {start.basis if start else 'the start is not known'}"
-    return f"must wait: {wants} do not fit now; earliest start {units.format_moment(start.earliest)} ({start.basis})"
+        return f"must wait: {wants} cannot be had now; {start.basis if start else 'the start is not known'}"
+    return f"must wait: {wants} cannot be had now; earliest start {units.format_moment(start.earliest)} ({start.basis})"
+
+
+def _wants(shape: shapes.Shape) -> str:
+    if shape.extra:
+        return f"{shape.gpus} GPUs on {_some(shape.count, 'node')}"
+    return f"{shape.count} x {_some(shape.demand.gpus, 'GPU')}" if shape.demand.gpus else _some(shape.count, "node")
+
+
+def _some(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _nodes(placement: plan.Placement, snapshot: cluster.ClusterSnapshot) -> str:

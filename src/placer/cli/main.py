@@ -80,7 +80,7 @@ def invoke(argv: list[str] | None = None) -> int:
     except click.ClickException as error:
         return complain(_click_message(error), _click_hint(error), error.exit_code)
     except errors.PlacerError as error:
-        return complain(error.message, error.hint, error.exit_code)
+        return complain(error.message, error.hint or _verb_hint(argv), error.exit_code)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -93,6 +93,13 @@ def invoke(argv: list[str] | None = None) -> int:
         fault = f"placer failed on its own account: {type(error).__name__}: {errors.printable(str(error))}"
         return complain(fault, "run it again with PLACER_DEBUG=1 and report what it prints", 1)
     return result if isinstance(result, int) else 0
+
+
+def _verb_hint(argv: list[str] | None) -> str:
+    """Where an error knows no better command: the help of the verb that met it."""
+    words = sys.argv[1:] if argv is None else argv
+    verb = next((word for word in words if word in VERBS), None)
+    return f"placer {verb} --help" if verb is not None else "placer --help"
 
 
 def complain(message: str, hint: str | None, exit_code: int) -> int:

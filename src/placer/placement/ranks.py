@@ -19,7 +19,8 @@ def bind(
     """
     position = {node.name: i for i, node in enumerate(site.snapshot.nodes)}
     told = request.ntasks is not None or request.ntasks_per_node is not None
-    notes: list[str] = [] if told else ["one rank for each GPU, since the request names no tasks"]
+    several = any(len(node.gpus) > 1 for node in placement.nodes)
+    notes = ["one rank for each GPU, since the request names no tasks"] if several and not told else []
     nodes: list[plan.NodePlacement] = []
     first = 0
     for node in placement.nodes:
