@@ -76,7 +76,8 @@ def up(directory: pathlib.Path | None, nodes: str | None, output: str) -> None:
 )
 @_DIRECTORY
 @click.option("--keep", is_flag=True, help="Leave the directory with its configuration and logs.")
-def down(directory: pathlib.Path | None, keep: bool) -> None:
+@_OUTPUT
+def down(directory: pathlib.Path | None, keep: bool, output: str) -> None:
     """Stop exactly what `up` started, its jobs too, and remove the directory."""
     from placer.cli import _render
     from placer.sandbox import slurm
@@ -84,6 +85,12 @@ def down(directory: pathlib.Path | None, keep: bool) -> None:
     where = _where(directory)
     with _render.progress("Stopping Slurm"):
         ended, found = slurm.down(where, keep=keep)
+    if output != "table":
+        from placer.cli import _document
+
+        body = {"directory": str(where), "found": found, "processes_ended": ended, "removed": found and not keep}
+        _document.emit("SlurmSandboxDown", body, output)
+        return
     if not found:
         _render.note(f"there is no sandbox in {where}")
         return

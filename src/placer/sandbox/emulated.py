@@ -155,9 +155,16 @@ def _gpus(node: cluster.NodeState, machine: topo.NodeTopology | None, cores: int
 
 
 def _core_numbers(machine: topo.NodeTopology, cores: int) -> dict[int, int]:
-    """OS CPU -> Slurm's core number: cores by ascending first thread, as sockets are numbered on usual machines."""
+    """OS CPU -> Slurm's core number (socket by socket), as far as the topology and the node's size agree.
+
+    All cores known: by ascending first thread, as sockets are numbered on usual machines. Only those near GPUs known,
+    their threads as far apart as the node has cores: Linux's usual numbering, thread t of core c is c + t * cores.
+    """
     known = affinity_cores.cores_of(machine).cores
-    return {cpu: i for i, core in enumerate(known) for cpu in core} if len(known) == cores else {}
+    if len(known) == cores:
+        return {cpu: i for i, core in enumerate(known) for cpu in core}
+    usual = all(len(core) > 1 and all(cpu == core[0] + t * cores for t, cpu in enumerate(core)) for core in known)
+    return {cpu: cpu % cores for core in known for cpu in core} if usual else {}
 
 
 def _links(machine: topo.NodeTopology, by_index: dict[int, topo.Gpu], count: int) -> tuple[tuple[int, ...], ...] | None:

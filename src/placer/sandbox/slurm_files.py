@@ -93,7 +93,7 @@ def slurm_conf(
         "SelectType": "select/cons_tres",
         "SelectTypeParameters": "CR_Core_Memory",
         "SchedulerType": "sched/backfill",
-        "SchedulerParameters": "bf_interval=5",
+        "SchedulerParameters": "batch_sched_delay=0,bf_interval=5",
         "PriorityType": "priority/basic",
         "ReturnToService": "2",
         "KillWait": "5",

@@ -226,3 +226,32 @@ def test_bind_nics_without_names_are_not_chosen() -> None:
     result = affinity.bind(node, [0], 1)
     assert result.ranks[0].nics == ()
     assert any("no names" in warning for warning in result.warnings)
+
+
+def test_bind_two_ranks_on_power9_get_a_socket_each() -> None:
+    # reference: mpibind on coral-lassen, 2 tasks, smt 4: 8-87 with GPUs 0,1 and 96-175 with GPUs 2,3
+    cores = tuple(tuple(range(first, first + 4)) for first in (*range(8, 88, 4), *range(96, 176, 4)))
+    numa_nodes = (topo.NumaNode(0, tuple(range(8, 88))), topo.NumaNode(8, tuple(range(96, 176))))
+    node = machine([None] * 4, [0, 0, 8, 8], cores=cores, numa_nodes=numa_nodes)
+    result = affinity.bind(node, [0, 1, 2, 3], 2)
+    assert cpu_lists(result) == ["8-87", "96-175"]
+    assert [rank.gpus for rank in result.ranks] == [(0, 1), (2, 3)]
+    assert [rank.memory_nodes for rank in result.ranks] == [(0,), (8,)]
+
+
+def test_bind_eight_ranks_on_four_gpus_use_the_cores_near_them_alone() -> None:
+    # reference: mpibind on epyc-corona, 8 tasks, gpu_optim: 8 NUMA nodes of 6 cores, GPUs on 1, 2, 5, 7
+    numa_nodes = tuple(topo.NumaNode(i, tuple(range(6 * i, 6 * i + 6))) for i in range(8))
+    cores = tuple((i,) for i in range(48))
+    node = machine([None] * 4, [1, 2, 5, 7], cores=cores, numa_nodes=numa_nodes)
+    result = affinity.bind(node, [0, 1, 2, 3], 8)
+    assert {(rank.gpus[0], ranges.format(rank.cpus)) for rank in result.ranks} == {
+        (0, "6-8"),
+        (0, "9-11"),
+        (1, "12-14"),
+        (1, "15-17"),
+        (2, "30-32"),
+        (2, "33-35"),
+        (3, "42-44"),
+        (3, "45-47"),
+    }

@@ -125,12 +125,13 @@ def test_from_snapshot_of_mixed_types_keeps_the_order_of_indices() -> None:
     ]
 
 
-def test_from_snapshot_with_a_topology_writes_cores_as_slurm_counts_them() -> None:
+@pytest.mark.parametrize("numa_listed", [True, False])
+def test_from_snapshot_with_a_topology_writes_cores_as_slurm_counts_them(numa_listed: bool) -> None:
     # DGX A100: GPUs 0,1 at CPUs 48-63 and their siblings 176-191 -> cores 48-63 of 128
     near = [(*range(48, 64), *range(176, 192)), (*range(16, 32), *range(144, 160))]
     every = tuple(topo.NumaNode(i, (*range(16 * i, 16 * i + 16), *range(128 + 16 * i, 144 + 16 * i))) for i in range(8))
     gpus = tuple(topo.Gpu(f"GPU{i}", i, numa=(numa,), cpus=near[i]) for i, numa in enumerate((3, 1)))
-    machine = topo.NodeTopology(name="dgx", source="s", gpus=gpus, numa_nodes=every)
+    machine = topo.NodeTopology(name="dgx", source="s", gpus=gpus, numa_nodes=every if numa_listed else ())
     node = cluster.NodeState(name="d1", gpus=slots("a100", "a100"), cpus=256, memory_mib=1_000_000, sockets=2)
     wiring = topo.ClusterTopology(nodes=("d1",), machines=(machine,), machine_of=(0,))
     shape = emulated.from_snapshot(snapshot(node, topology=wiring))
