@@ -20,6 +20,7 @@ _MAX_NOTES: Final = 20
 
 # A control sequence: ESC [, parameter bytes, intermediate bytes, final byte (ECMA-48, 5.4). `\t` and text never match.
 _CONTROL_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_MASK = re.compile(r"(?:(?:0x)?[0-9A-Fa-f]{1,8})?(?:,(?:(?:0x)?[0-9A-Fa-f]{1,8})?)*")
 _NUMBER_LIST = re.compile(r"\d{1,6}(?:-\d{1,6})?(?:,\d{1,6}(?:-\d{1,6})?)*")
 
 
@@ -44,6 +45,21 @@ def number_list(word: str, limit: int = MAX_CPUS) -> tuple[int, ...] | None:
     return ranges.parse(word)
 
 
+def mask(words: str) -> tuple[int, ...] | None:
+    """CPUs of a mask in comma-separated hexadecimal words of 32 bits, high word first, an empty word being zero.
+
+    So the kernel, NCCL (`00000000,00ffffff`) and hwloc (`0x00000001,,0x0`) write it. None when it is no such mask, is
+    infinite (hwloc's `0xf...f`), or holds more than `MAX_CPUS`.
+    """
+    if len(words) > MAX_CPUS or not words or _MASK.fullmatch(words) is None:
+        return None
+    digits = "".join(word.removeprefix("0x").zfill(8) for word in words.split(","))
+    bits = bin(int(digits, 16))[2:]
+    if len(bits) > MAX_CPUS:
+        return None
+    return tuple(number for number, bit in enumerate(reversed(bits)) if bit == "1")
+
+
 class Notes:
     """Collects what a person should know about a text, and keeps the list short."""
 
@@ -51,9 +67,14 @@ class Notes:
         self._texts: list[str] = []
         self._more = 0
 
+    @property
+    def full(self) -> bool:
+        """Whether more notes are only counted."""
+        return len(self._texts) >= _MAX_NOTES
+
     def add(self, text: str, *, line: int | None = None) -> None:
         """Note one thing, once; `line` counts from 1."""
-        if len(self._texts) == _MAX_NOTES:
+        if self.full:
             self._more += 1
             return
         note = errors.printable(text if line is None else f"line {line}: {text}", 200)
