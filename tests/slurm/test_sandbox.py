@@ -15,6 +15,7 @@ import pytest
 
 from placer import errors
 from placer.cluster import types as cluster
+from placer.files import recordings
 from placer.sandbox import emulated, home, install, processes, slurm, slurm_files
 from placer.slurm import client, snapshot
 
@@ -334,3 +335,22 @@ def test_command_up_status_down_in_a_shell(slurm_installed: None, tmp_path: path
     assert [node["state"] for node in body["nodes"]] == ["idle", "idle"]
     assert body["env"] == {"SLURM_CONF": str(where / "etc/slurm.conf")}
     assert not where.exists()
+
+
+def test_recorded_cluster_is_emulated_as_it_was(slurm_installed: None, tmp_path: pathlib.Path) -> None:
+    recorded = pathlib.Path(__file__).parents[2] / "fixtures/slurm/26.05"
+    shape = emulated.from_snapshot(snapshot.build(recordings.read(recorded)))
+    try:
+        status = slurm.up(tmp_path, shape)
+        assert status.state == "running"
+
+        def facts(text: str) -> list[tuple[str, ...]]:
+            found = [dict(re.findall(r"(\S+?)=(\S+)", block)) for block in text.split("\n\n")]
+            keys = ("NodeName", "Gres", "CPUTot", "RealMemory", "ActiveFeatures", "Sockets", "ThreadsPerCore")
+            return [tuple(f[key] for key in keys) for f in found if "NodeName" in f]
+
+        said = facts(scontrol(tmp_path, "show", "node", "-d"))
+        assert said == facts((recorded / "scontrol_show_node_d.txt").read_text())
+        assert len(said) == 8
+    finally:
+        slurm.down(tmp_path)

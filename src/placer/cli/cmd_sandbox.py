@@ -42,11 +42,11 @@ def slurm_group() -> None:
 @slurm_group.command(
     epilog="\b\nExamples:\n"
     '  eval "$(placer sandbox slurm up)"\n'
-    "  placer sandbox slurm up --dir /tmp/mine --nodes fixtures/snapshots/small.yaml\n"
+    "  placer sandbox slurm up --dir /tmp/mine --nodes fixtures/slurm/24.11\n"
     "  placer sandbox slurm up -o json"
 )
 @_DIRECTORY
-@click.option("--nodes", "nodes", type=click.Path(), help="A snapshot document whose nodes are emulated.")
+@click.option("--nodes", "nodes", metavar="PATH", help="A snapshot document or a recording: its nodes are emulated.")
 @_OUTPUT
 def up(directory: pathlib.Path | None, nodes: str | None, output: str) -> None:
     """Start a sandbox, or what is missing of one, and print what to export.
@@ -135,10 +135,11 @@ def _option(directory: pathlib.Path | None) -> str:
 def _shape(nodes: str | None) -> emulated.EmulatedCluster | None:
     if nodes is None:
         return None
-    from placer.files import snapshots
+    from placer.cli import _sources
+    from placer.files import config
     from placer.sandbox import emulated
 
-    return emulated.from_snapshot(snapshots.read(nodes))
+    return emulated.from_snapshot(_sources.read(_sources.SourceOptions(snapshot=nodes), config.load()))
 
 
 def _counts(answer: slurm.Status) -> dict[str, int]:
