@@ -53,7 +53,13 @@ def ask(site: job.Site, request: cluster.JobRequest, limits: plan.SolveLimits) -
         request, most_gpus=most, most_nodes=len(site.snapshot.nodes), defaults=_defaults(site.snapshot, request)
     )
     variants = features.parse(request.constraint)
-    return tuple(job.Question(request, shape, variant, limits=limits) for shape in found for variant in variants)
+    several_switches = request.switches is not None and request.switches > 1
+    return tuple(
+        job.Question(request, shape, variant, limits=limits)
+        for shape in found
+        for variant in variants
+        if not (shape.fill and (variant.at_least or several_switches))
+    )
 
 
 def _defaults(snapshot: cluster.ClusterSnapshot, request: cluster.JobRequest) -> cluster.Partition | None:
@@ -66,10 +72,19 @@ def _defaults(snapshot: cluster.ClusterSnapshot, request: cluster.JobRequest) ->
 def best(
     site: job.Site, questions: tuple[job.Question, ...], *, free: capacity.Capacity | None = None, empty: bool = False
 ) -> Found:
-    """The best placement over all questions; without any, the one whose exclusions say most (the first)."""
-    found = [Found(q, job.search(site, q, free=free, empty=empty)) for q in questions]
-    placed = [f for f in found if f.result.placement is not None]
-    return min(placed, key=rank_of) if placed else found[0]
+    """The best placement over all questions; without any, the first question with what it excludes.
+
+    Nodes are filled unevenly only where no even shape fits.
+    """
+    found: list[Found] = []
+    for fill in (False, True):
+        found += [
+            Found(q, job.search(site, q, free=free, empty=empty)) for q in questions if bool(q.shape.fill) is fill
+        ]
+        placed = [f for f in found if f.result.placement is not None]
+        if placed:
+            return min(placed, key=rank_of)
+    return found[0]
 
 
 def rank_of(found: Found) -> tuple[float, float, int]:

@@ -30,7 +30,7 @@ def instead(site: job.Site, question: job.Question, options: advice.Options) -> 
 
 def _other_shapes(site: job.Site, question: job.Question, chosen: plan.Prediction | None) -> list[advice.Alternative]:
     total, taken = question.shape.gpus, question.shape.count
-    if total < 2:
+    if total < 2 or question.shape.fill:
         return []
     most = max((len(node.gpus) for node in site.snapshot.nodes), default=0)
     counts = [n for n in range(1, min(total, len(site.snapshot.nodes)) + 1) if total % n == 0 and n != taken]
@@ -82,16 +82,19 @@ def _compare(
         speed = f", {theirs:.0f} GB/s" if theirs is not None else ""
         return f"{what}: fits now{speed}, but is not the shape that was asked for"
     mine = chosen.allreduce_busbw_gbps
-    if mine is None or theirs is None:
-        return f"{what}: bandwidth not predicted{_domains(other, chosen)}"
-    if abs(theirs - mine) > NOTICEABLE * mine:
+    if (mine is None) != (theirs is None):
+        return (
+            f"{what}: bandwidth {'not ' if theirs is None else ''}predicted for this one only{_domains(other, chosen)}"
+        )
+    if mine is not None and theirs is not None and abs(theirs - mine) > NOTICEABLE * mine:
         ask = "; ask for this shape to get it" if theirs > mine else ""
         return f"{what}: {theirs:.0f} GB/s, {'faster' if theirs > mine else 'slower'} than {mine:.0f} GB/s{ask}"
     before = {term.name: term for term in chosen_score}
     for term in other_score:
         old = before.get(term.name)
         if old is not None and old.value is not None and term.value is not None and term.value > old.value:
-            return f"{what}: same bandwidth, {term.name} {term.value:g} instead of {old.value:g} {term.unit}"
+            same = "same bandwidth, " if mine is not None else ""
+            return f"{what}: {same}{term.name} {term.value:g} instead of {old.value:g} {term.unit}"
     return f"{what}: no measurable difference{_domains(other, chosen)}"
 
 

@@ -41,8 +41,8 @@ def to_look(snapshot: cluster.ClusterSnapshot) -> tuple[str, ...]:
 
 def _shape_options(request: cluster.JobRequest, shape: shapes.Shape) -> list[str]:
     kind = f"{request.gpu_type}:" if request.gpu_type else ""
-    options = [f"--nodes={shape.count}"]
-    if shape.extra:
+    options = [f"--nodes={shape.count}"] if shape.exactly else []
+    if shape.extra or shape.fill:
         options.append(f"--gpus={kind}{shape.gpus}")
     elif shape.demand.gpus:
         options.append(f"--gpus-per-node={kind}{shape.demand.gpus}")

@@ -24,7 +24,7 @@ def text(found: advice.Advice, snapshot: cluster.ClusterSnapshot) -> str:
     if found.prediction is not None:
         parts.append(_predicted(found))
     if found.score:
-        rows = [(t.name, "unknown" if t.value is None else f"{t.value:g} {t.unit}", t.why) for t in found.score]
+        rows = [(t.name, "unknown" if t.value is None else f"{t.value:g} {t.unit}".strip(), t.why) for t in found.score]
         parts.append(_render.plain_table(("score", "value", "why"), rows))
     parts.append(_fits(found))
     if found.alternatives:
@@ -47,7 +47,9 @@ def _verdict(found: advice.Advice) -> str:
 
 
 def _wants(shape: shapes.Shape) -> str:
-    if shape.extra:
+    if shape.fill and not shape.exactly:
+        return _some(shape.gpus, "GPU")
+    if shape.extra or shape.fill:
         return f"{shape.gpus} GPUs on {_some(shape.count, 'node')}"
     return f"{shape.count} x {_some(shape.demand.gpus, 'GPU')}" if shape.demand.gpus else _some(shape.count, "node")
 
@@ -112,7 +114,7 @@ def _cut(table: str, total: int, what: str) -> str:
 def _predicted(found: advice.Advice) -> str:
     prediction = found.prediction
     if prediction is None or prediction.allreduce_busbw_gbps is None:
-        return f"predicted: no bandwidth ({prediction.limited_by if prediction else 'unknown'})"
+        return f"predicted bandwidth: none, {prediction.limited_by if prediction else 'unknown'}"
     line = f"predicted: all-reduce {prediction.allreduce_busbw_gbps:.0f} GB/s, limited by {prediction.limited_by}"
     if prediction.step_penalty_pct:
         line += f"; collectives take {prediction.step_penalty_pct:g} % longer than on an empty cluster"

@@ -99,7 +99,7 @@ def terms(
 def _unmet(predicted: plan.Prediction, preferred: str) -> plan.ScoreTerm:
     used = dict(predicted.domains).get(preferred, 1)
     why = f"all in one {preferred}, as preferred" if used == 1 else f"{used} {preferred} domains, one was preferred"
-    return plan.ScoreTerm("unmet preferred level", used - 1, "domains", why)
+    return plan.ScoreTerm("unmet preferred level", used - 1, "", why)
 
 
 def _collective(predicted: plan.Prediction, parts: Sequence[Part]) -> plan.ScoreTerm:
@@ -115,7 +115,7 @@ def _collective(predicted: plan.Prediction, parts: Sequence[Part]) -> plan.Score
 def _spread(predicted: plan.Prediction) -> plan.ScoreTerm:
     value = sum(4**level * used for level, (_, used) in enumerate(predicted.domains))
     why = ", ".join(f"{used} {name}" for name, used in predicted.domains)
-    return plan.ScoreTerm("spread", value, "points", why)
+    return plan.ScoreTerm("spread", value, "", why)
 
 
 def _fgd(

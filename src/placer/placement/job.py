@@ -16,7 +16,7 @@ import numpy.typing as npt
 from placer import errors
 from placer.cluster import capacity
 from placer.cluster import types as cluster
-from placer.placement import bandwidth, cost, eligible, features, gang, gpuset, shapes
+from placer.placement import bandwidth, cost, eligible, features, fill, gang, gpuset, shapes
 from placer.placement import gang_problem as problems
 from placer.placement import types as plan
 from placer.topology import index as topology_index
@@ -134,12 +134,67 @@ def search(
 
     `free` replaces the site's free amounts (a later moment); `empty` asks what an empty, whole cluster would give.
     """
-    found = candidates(site, question, free or site.free, empty=empty)
-    problem = _problem(site, question, found, free or site.free)
+    now = free or site.free
+    found = candidates(site, question, now, empty=empty)
+    problem = _problem(site, question, found, now)
+    if question.shape.fill:
+        return _filled(site, question, found, problem, now, empty=empty)
     solution = gang.solve(problem, question.limits)
     if not solution.chosen:
         return plan.GangResult(solve=solution.solve, fits=found.fits)
-    return _result(site, question, found, solution, free or site.free)
+    sizes = _sizes(question.shape, [int(found.masks[c]).bit_count() for c in solution.chosen])
+    return _result(site, question, found, solution, sizes, now)
+
+
+def _filled(
+    site: Site,
+    question: Question,
+    found: Candidates,
+    problem: problems.GangProblem,
+    free: capacity.Capacity,
+    *,
+    empty: bool,
+) -> plan.GangResult:
+    """A total filled node by node; `fill` says in which sense the answer is best."""
+    shape, request = question.shape, question.request
+    most = np.array(
+        [
+            fill.most_gpus(free.nodes[p], int(mask), shape.demand, request, empty=empty)
+            for p, mask in zip(found.positions, found.masks, strict=True)
+        ],
+        dtype=np.int64,
+    )
+    given = fill.choose(
+        most,
+        shape.fill,
+        problem.forced,
+        problem.domain_of,
+        required=problem.required,
+        spans_roots=problem.spans_roots,
+        count=shape.count if shape.exactly else None,
+    )
+    if not given:
+        solve = plan.SolveResult("filling nodes", plan.Termination.INFEASIBLE)
+        return plan.GangResult(solve=solve, fits=found.fits)
+    chosen = np.array([candidate for candidate, _ in given], dtype=np.int64)
+    rated = [_rate(site, found.positions[[c]], found.masks[[c]], size) for c, size in given]
+    part = msgspec.structs.replace(
+        problem,
+        count=len(given),
+        domain_of=problem.domain_of[:, chosen],
+        bandwidth=np.array([busbw[0] for busbw, _, _ in rated]),
+        nic=np.array([nic[0] for _, nic, _ in rated]),
+        damage=np.array([damage[0] for _, _, damage in rated]),
+        forced=problem.forced[chosen],
+    )
+    floor = float(sum(problems.SPREAD_BASE**level for level in range(part.levels)))
+    everyone = np.arange(len(given), dtype=np.int64)
+    solution = problems.answer(part, problems.Forest(part), everyone, method="filling nodes", floor=floor, seconds=0.0)
+    order = [int(chosen[i]) for i in solution.chosen]
+    size_of = dict(given)
+    solved = msgspec.structs.replace(solution.solve, termination=plan.Termination.FEASIBLE)
+    solution = msgspec.structs.replace(solution, chosen=tuple(order), solve=solved)
+    return _result(site, question, found, solution, [size_of[c] for c in order], free)
 
 
 def candidates(site: Site, question: Question, free: capacity.Capacity, *, empty: bool = False) -> Candidates:
@@ -237,9 +292,9 @@ def _result(
     question: Question,
     found: Candidates,
     solution: problems.GangSolution,
+    sizes: Sequence[int],
     free: capacity.Capacity,
 ) -> plan.GangResult:
-    sizes = _sizes(question.shape, [int(found.masks[c]).bit_count() for c in solution.chosen])
     chosen = [
         cost.Part(
             position=int(found.positions[c]),

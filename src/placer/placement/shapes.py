@@ -1,7 +1,7 @@
 """From what a job asks for to the shapes it may take: how many nodes, and what each must give.
 
-A total of GPUs without a node count leaves the shape open: every count that divides it is a shape, and so is the
-smallest uneven one. The rest of the request fixes it.
+A total of GPUs without a node count leaves the shape open: every count that divides it is a shape, and so are the
+smallest uneven one and, last, whatever fills nodes one by one. The rest of the request fixes it.
 """
 
 from __future__ import annotations
@@ -22,23 +22,29 @@ class Demand(msgspec.Struct, frozen=True):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """`count` nodes of `demand`; the first `extra` of them give one GPU more. `ranks` in all."""
+    """`count` nodes of `demand`; the first `extra` of them give one GPU more. `ranks` in all.
+
+    With `fill` the nodes give that many GPUs in all, each at least one: `demand` is what one GPU needs, and `count` is
+    fixed only where `exactly` says so.
+    """
 
     count: int
     demand: Demand
     extra: int = 0
     ranks: int = 0
+    fill: int = 0
+    exactly: bool = True
 
     @property
     def gpus(self) -> int:
         """GPUs of the whole job."""
-        return self.count * self.demand.gpus + self.extra
+        return self.fill or self.count * self.demand.gpus + self.extra
 
 
 def of(
     request: cluster.JobRequest, *, most_gpus: int, most_nodes: int, defaults: cluster.Partition | None = None
 ) -> tuple[Shape, ...]:
-    """The shapes a request allows, fewest nodes first; at most 16.
+    """The shapes a request allows, fewest nodes first, at most 16; the one that fills nodes comes last.
 
     `most_gpus` is the largest number of suitable GPUs on one node, `most_nodes` the number of nodes; both only bound
     the enumeration. `defaults` is the partition whose default memory and CPUs per GPU apply. Raises RequestError when
@@ -49,7 +55,18 @@ def of(
     shapes = [shape for count in counts if (shape := _shape(request, count, defaults)) is not None]
     if not shapes:
         raise errors.RequestError(_no_shape(request), hint="`placer place --help` lists the options that set the shape")
-    return tuple(shapes[:16])
+    return (*shapes[:16], *_filled(request, counts[0], defaults))
+
+
+def _filled(request: cluster.JobRequest, least: int, defaults: cluster.Partition | None) -> tuple[Shape, ...]:
+    """A total that no even shape can give may still be filled node by node; Slurm's `--gpus` allows that."""
+    total = request.gpus
+    if total is None or total < 2 or request.gpus_per_node is not None or request.ntasks_per_node is not None:
+        return ()
+    cpus = _cpus(request, 1, 1, defaults)
+    demand = Demand(1, cpus, _memory(request, 1, cpus, defaults), 1)
+    fixed = request.nodes is not None and request.nodes_max in (None, request.nodes)
+    return (Shape(least, demand, 0, request.ntasks or least, fill=total, exactly=fixed),)
 
 
 def _check(request: cluster.JobRequest) -> None:
@@ -167,7 +184,7 @@ def _memory(request: cluster.JobRequest, gpus: int, cpus: int, defaults: cluster
 
 
 def takes_all_memory(request: cluster.JobRequest, defaults: cluster.Partition | None) -> bool:
-    """Whether the job gets all memory of its nodes only because it names none and the partition has no other default."""
+    """Whether a job gets all memory of its nodes because it names none and the partition has no other default."""
     told = (request.memory_per_node_mib, request.memory_per_gpu_mib, request.memory_per_cpu_mib)
     if request.whole_memory or defaults is None or any(amount is not None for amount in told):
         return False

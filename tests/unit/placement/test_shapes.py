@@ -21,17 +21,20 @@ def test_of_nodes_and_gpus_per_node_is_one_shape() -> None:
 
 
 def test_of_total_gpus_gives_every_even_shape_that_nodes_can_hold() -> None:
-    found = of(gpus=16, most_nodes=20)
+    *found, filled = of(gpus=16, most_nodes=20)
+    assert (filled.fill, filled.gpus, filled.demand.gpus, filled.exactly) == (16, 16, 1, False)
     assert [(s.count, s.demand.gpus) for s in found] == [(2, 8), (4, 4), (8, 2), (16, 1)]
 
 
 def test_of_total_gpus_that_do_not_divide_gives_the_uneven_shape() -> None:
-    found = of(gpus=11, most_nodes=6)
+    *found, _filled = of(gpus=11, most_nodes=6)
     assert [(s.count, s.demand.gpus, s.extra, s.gpus) for s in found] == [(2, 5, 1, 11)]
 
 
 def test_of_total_on_fixed_nodes_is_spread_evenly() -> None:
-    assert [(s.count, s.demand.gpus, s.extra) for s in of(gpus=7, nodes=2)] == [(2, 3, 1)]
+    even, filled = of(gpus=7, nodes=2)
+    assert (even.count, even.demand.gpus, even.extra) == (2, 3, 1)
+    assert (filled.count, filled.fill, filled.exactly) == (2, 7, True)
 
 
 def test_of_gpus_per_task_counts_tasks() -> None:
