@@ -91,8 +91,24 @@ MACHINE_HOSTS = {
     "dgx-2": Host(Cpu.INTEL_SKYLAKE, 3),
     "dgx-a100": Host(Cpu.AMD_ZEN2, 4),
     "dgx-h100": Host(Cpu.INTEL_SAPPHIRE_RAPIDS, 5),
+    "dgx-h200": Host(Cpu.INTEL_SAPPHIRE_RAPIDS, 5),
+    "dgx-b200": Host(Cpu.INTEL_EMERALD_RAPIDS, 5),
+    "gb200": Host(Cpu.ARM, 5),
+    "gh200": Host(Cpu.ARM, 5),
+    "ex235a": Host(Cpu.AMD_ZEN4, 4),
+    "p3.16xlarge": Host(Cpu.INTEL_BROADWELL, 3),
+    "p4d.24xlarge": Host(Cpu.INTEL_SKYLAKE, 3),
+    "p5.48xlarge": Host(Cpu.AMD_ZEN4, 5),
+    "g5.48xlarge": Host(Cpu.AMD_ZEN2, 4),
+    "nd-a100-v4": Host(Cpu.AMD_ZEN2, 4),
+    "nd-h100-v5": Host(Cpu.INTEL_SAPPHIRE_RAPIDS, 5),
+    "nd-mi300x-v5": Host(Cpu.INTEL_SAPPHIRE_RAPIDS, 5),
 }
-"""Machines whose CPU is part of the product (NVIDIA's DGX user guides)."""
+"""Machines of the catalogue whose CPU is part of the product, by the sources that the catalogue names.
+
+PCIe is that of a GPU's own link: on p4d.24xlarge generation 3 for GPUs of generation 4, on p5.48xlarge 5 below switches
+of generation 4.
+"""
 
 
 class Pcie(msgspec.Struct, frozen=True):
@@ -227,7 +243,9 @@ def pcie_gbps(generation: int, lanes: int = 16) -> float:
 def host_of(node: types.NodeTopology) -> Host:
     """What the machine's name tells of its CPU and PCIe; all unknown otherwise."""
     name = (node.machine or "").casefold()
-    return next((host for known, host in MACHINE_HOSTS.items() if re.match(rf"{known}(?![0-9])", name)), Host())
+    return next(
+        (host for known, host in MACHINE_HOSTS.items() if re.match(rf"{re.escape(known)}(?![0-9])", name)), Host()
+    )
 
 
 def pcie(host: Host, models: Iterable[str | None]) -> Pcie:
