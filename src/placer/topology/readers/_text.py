@@ -54,7 +54,7 @@ def mask(words: str) -> tuple[int, ...] | None:
     if len(words) > MAX_CPUS or not words or _MASK.fullmatch(words) is None:
         return None
     digits = "".join(word.removeprefix("0x").zfill(8) for word in words.split(","))
-    bits = bin(int(digits, 16))[2:]
+    bits = f"{int(digits, 16):b}"
     if len(bits) > MAX_CPUS:
         return None
     return tuple(number for number, bit in enumerate(reversed(bits)) if bit == "1")
