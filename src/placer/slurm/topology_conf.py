@@ -1,20 +1,22 @@
 """Slurm's switch trees and blocks: `topology.conf`, and what `scontrol show topology` prints, to a Fabric and back.
 
+`scontrol show topology --json` prints the same text in 24.11, 25.11 and 26.05, so there is no JSON to read.
+
 Both are lines of `Key=value`; `scontrol` adds `Level=`, the nodes of every switch above the leaves, and a line for each
 aggregated block. `LinkSpeed=` has arbitrary units and no effect in Slurm (topology.conf(5)): it is checked, not used.
 """
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Sequence
 
 import msgspec
 
 from placer import errors, hostlist
 from placer.slurm import _topology_lines as lines
+from placer.slurm import topology_blocks
 from placer.topology import fabric as fabrics
+from placer.topology import switch_list
 from placer.topology import types as topo
 
 MAX_NAMES = 1_000_000
@@ -29,15 +31,7 @@ _KEYS = {
 """The key that says what a line defines, and the keys that the line may have."""
 
 _NOTHING = "no topology information available"
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 _CUT = "unset SLURM_TOPO_LEN; scontrol show topology"
-
-
-class _Block(msgspec.Struct, frozen=True):
-    name: str
-    nodes: tuple[str, ...]
-    size: int | None
-    field: lines.Field
 
 
 def read(text: str, *, source: str) -> topo.Fabric:
@@ -48,15 +42,25 @@ def read(text: str, *, source: str) -> topo.Fabric:
     maybe fewer. Where a file has both, the switches count. No line at all, or Slurm's "No topology information
     available", is a Fabric without levels. Raises ParseError.
     """
-    reader = _Reader(source)
-    for line in lines.split(text):
-        if line.text.strip().lower() != _NOTHING:
-            reader.take(lines.fields(line, source))
+    reader = _read(text, source)
     if reader.switches:
         made = fabrics.from_switches(reader.switches, source=source)
         ignored = (f"{source}: blocks are ignored, since there are switches",) if reader.blocks else ()
         return msgspec.structs.replace(made, warnings=(*made.warnings, *ignored))
     return _blocks(reader)
+
+
+def switches(text: str, *, source: str) -> tuple[topo.Switch, ...]:
+    """The switches as the text writes them, for checks. Raises ParseError."""
+    return tuple(_read(text, source).switches)
+
+
+def _read(text: str, source: str) -> _Reader:
+    reader = _Reader(source)
+    for line in lines.split(text):
+        if line.text.strip().lower() != _NOTHING:
+            reader.take(lines.fields(line, source))
+    return reader
 
 
 class _Reader:
@@ -65,8 +69,8 @@ class _Reader:
     def __init__(self, source: str) -> None:
         self.source = source
         self.switches: list[topo.Switch] = []
-        self.blocks: list[_Block] = []
-        self.aggregates: list[_Block] = []
+        self.blocks: list[topology_blocks.Block] = []
+        self.aggregates: list[topology_blocks.Block] = []
         self.sizes: lines.Field | None = None
         self.names_left = MAX_NAMES
 
@@ -100,10 +104,12 @@ class _Reader:
             line=by_key["switchname"].place()[0],
         )
 
-    def block(self, by_key: dict[str, lines.Field], named: lines.Field) -> _Block:
+    def block(self, by_key: dict[str, lines.Field], named: lines.Field) -> topology_blocks.Block:
         """The block or aggregated block that a line defines. Slurm names an aggregate by a list: `b[1-2]`."""
         name = self.name(named) if named.key == "blockname" else named.value
-        return _Block(name, self.names(by_key.get("nodes")), self.number(by_key.get("blocksize")), named)
+        line, column = named.place()
+        size = self.number(by_key.get("blocksize"))
+        return topology_blocks.Block(name, self.names(by_key.get("nodes")), size, line, column)
 
     def name(self, field: lines.Field) -> str:
         """A name that stands alone."""
@@ -137,60 +143,19 @@ class _Reader:
 
 
 def _blocks(reader: _Reader) -> topo.Fabric:
-    """Blocks as what each node says of itself: its block, and each aggregate that the block is in."""
-    by_name: dict[str, _Block] = {}
-    warnings = []
-    domains: dict[str, dict[str, str]] = {}
-    for block in reader.blocks:
-        if block.name in by_name:
-            raise block.field.error(f"block `{block.name}` is defined twice", reader.source)
-        by_name[block.name] = block
-        repeated = [node for node in block.nodes if node in domains]
-        domains.update({node: {"block": block.name} for node in block.nodes if node not in domains})
-        if repeated:
-            where = f"{reader.source}:{block.field.place()[0]}: block `{block.name}`"
-            warnings.append(f"{where} repeats nodes of other blocks, which keep them: {hostlist.fold(repeated)}")
-    aggregates = reader.aggregates or _aggregates(reader)
-    sizes = sorted({block.size for block in aggregates if block.size is not None})
-    for aggregate in aggregates:
-        for node in aggregate.nodes:
-            if aggregate.size is not None and node in domains:
-                domains[node].setdefault(f"aggregated{aggregate.size}", aggregate.name)
-    levels = ["block", *(f"aggregated{size}" for size in sizes)]
-    made = fabrics.from_node_domains(levels, domains, source=reader.source, kind="block")
-    lined = [
-        msgspec.structs.replace(d, line=by_name[d.name].field.place()[0]) if d.level == 0 and d.name in by_name else d
-        for d in made.domains
-    ]
-    shown = (errors.printable(text, 300) for text in warnings)
-    return msgspec.structs.replace(made, domains=tuple(lined), warnings=(*shown, *made.warnings))
-
-
-def _aggregates(reader: _Reader) -> list[_Block]:
-    """`BlockSizes=8,16,32`: two and four consecutive blocks make an aggregate of 16 and of 32 nodes."""
-    if reader.sizes is None:
-        return []
-    base, *larger = _sizes(reader.sizes, reader.source)
-    found = []
-    for size in larger:
-        many = size // base
-        for start in range(0, len(reader.blocks), many):
-            group = reader.blocks[start : start + many]
-            name = hostlist.fold(block.name for block in group)
-            found.append(_Block(name, tuple(node for block in group for node in block.nodes), size, reader.sizes))
-    return found
+    sizes = _sizes(reader.sizes, reader.source) if reader.sizes is not None else []
+    grouped = reader.aggregates or None
+    return topology_blocks.fabric(reader.blocks, sizes, source=reader.source, grouped=grouped)
 
 
 def _sizes(field: lines.Field, source: str) -> list[int]:
-    """Ascending; each a power of two times the first, as topology.conf(5) of 24.11 wants."""
     words = field.value.split(",")
     if not all(word.isascii() and word.isdigit() and len(word) < 10 and int(word) for word in words):
         raise field.error("`blocksizes=` must be whole numbers with commas between, as in `8,16`", source)
     sizes = [int(word) for word in words]
-    for below, size in itertools.pairwise(sizes):
-        ratio, rest = divmod(size, sizes[0])
-        if size <= below or rest or ratio & (ratio - 1):
-            raise field.error(f"block size {size} must be above {below} and a power of two times {sizes[0]}", source)
+    wrong = topology_blocks.wrong_size(sizes)
+    if wrong is not None:
+        raise field.error(wrong, source)
     return sizes
 
 
@@ -204,43 +169,18 @@ def write(fabric: topo.Fabric) -> str:
     switch get a leaf of their own, `<switch>.nodes`. Names that Slurm could not read, or that two switches share, are
     changed (`b1/r1` -> `b1_r1`, `spine-a`). Raises InputError for a node name that Slurm could not read.
     """
-    children = fabrics.children(fabric)
-    names: dict[tuple[int, str], str] = {}
-    taken: set[str] = set()
     out = []
-    for domain in fabric.domains:
-        below = children.get((domain.level, domain.name), ())
-        if [child.name for child in below] == [domain.name] and below[0].nodes == domain.nodes:
-            names[domain.level, domain.name] = names[below[0].level, domain.name]
-            continue
-        name = _claim(domain.name, fabric.levels[domain.level].name, taken)
-        names[domain.level, domain.name] = name
-        inner = [names[child.level, child.name] for child in below]
-        direct = fabrics.direct_nodes(domain, below)
-        if inner and direct:
-            inner.append(_claim(f"{name}.nodes", "leaf", taken))
-            out.append(f"SwitchName={inner[-1]} Nodes={_fold_nodes(direct)}")
-        out.append(
-            f"SwitchName={name} " + (f"Switches={hostlist.fold(inner)}" if inner else f"Nodes={_fold_nodes(direct)}")
+    for switch in switch_list.of(fabric, topology_blocks.spell):
+        topology_blocks.check_nodes(switch.nodes)
+        below = (
+            f"Switches={hostlist.fold(switch.switches)}" if switch.switches else f"Nodes={hostlist.fold(switch.nodes)}"
         )
-    return "".join(f"{line}\n" for line in out)
+        out.append(f"SwitchName={switch.name} {below}\n")
+    return "".join(out)
 
 
-def _claim(name: str, level: str, taken: set[str]) -> str:
-    """A switch name that Slurm can read and nobody has yet."""
-    safe = _UNSAFE.sub("_", name) or level
-    candidates = (safe, f"{_UNSAFE.sub('_', level)}-{safe}")
-    found = next((c for c in candidates if c not in taken), None)
-    number = 2
-    while found is None:
-        numbered = f"{candidates[1]}-{number}"
-        found, number = (None if numbered in taken else numbered), number + 1
-    taken.add(found)
-    return found
-
-
-def _fold_nodes(nodes: Sequence[str]) -> str:
-    bad = next((node for node in nodes if _UNSAFE.search(node) or not node), None)
-    if bad is not None:
-        raise errors.InputError(f"`{errors.printable(bad)}` cannot be a node name in topology.conf")
-    return hostlist.fold(nodes)
+def write_blocks(fabric: topo.Fabric, *, level: int = 0, sizes: Sequence[int] | None = None) -> str:
+    """A `topology.conf` for Slurm's topology/block: the domains of `level` as blocks; see `topology_blocks.plan`."""
+    plan = topology_blocks.plan(fabric, level=level, sizes=sizes)
+    out = [f"BlockName={block.name} Nodes={hostlist.fold(block.nodes)}\n" for block in plan.blocks]
+    return "".join(out) + (f"BlockSizes={','.join(map(str, plan.sizes))}\n" if plan.sizes else "")

@@ -1,0 +1,1 @@
+"""Fabrics in the words of Kubernetes schedulers: structs and YAML text, no client."""
