@@ -79,21 +79,24 @@ def read(source: SourceOptions, settings: config.Config) -> cluster.ClusterSnaps
 
 def _saved(path: str, topologies: dict[str, topo.NodeTopology]) -> cluster.ClusterSnapshot:
     if pathlib.Path(path).is_dir():
+        from placer.cluster import assume_wiring
         from placer.files import recordings
         from placer.slurm import snapshot
 
-        return snapshot.build(recordings.read(pathlib.Path(path)), topologies=topologies)
+        return assume_wiring.from_catalogue(snapshot.build(recordings.read(pathlib.Path(path)), topologies=topologies))
     from placer.files import snapshots
+    from placer.topology import catalog
 
-    return snapshots.read(pathlib.Path(path))
+    return snapshots.read(pathlib.Path(path), find_machine=catalog.find)
 
 
 def _slurm(
     source: SourceOptions, settings: config.Config, topologies: dict[str, topo.NodeTopology]
 ) -> cluster.ClusterSnapshot:
+    from placer.cluster import assume_wiring
     from placer.slurm import snapshot
 
-    return snapshot.build(record(source, settings), topologies=topologies)
+    return assume_wiring.from_catalogue(snapshot.build(record(source, settings), topologies=topologies))
 
 
 def record(source: SourceOptions, settings: config.Config) -> recording.Recording:
