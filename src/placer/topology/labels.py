@@ -263,6 +263,12 @@ def keys_of(fabric: topo.Fabric, prefix: str | None = None) -> tuple[str, ...]:
 
 
 _NVLINK_NAMES = {name: key for key, name in NVLINK[1].keys}
+_NVLINK_LEVELS = frozenset(word for dialect in NVLINK for pair in dialect.keys for word in pair)
+
+
+def is_nvlink(level: topo.Level) -> bool:
+    """Whether a level groups nodes by NVLink and not by switches of the network."""
+    return level.name in _NVLINK_LEVELS or level.label in _NVLINK_LEVELS
 
 
 def _distinct(keys: Sequence[str]) -> tuple[str, ...]:
