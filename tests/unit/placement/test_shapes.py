@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from placer import errors
@@ -8,9 +10,9 @@ from placer.placement import shapes
 
 
 def of(
-    defaults: cluster.Partition | None = None, most_gpus: int = 8, most_nodes: int = 6, **asked: object
+    defaults: cluster.Partition | None = None, *, most_gpus: int = 8, most_nodes: int = 6, **asked: Any
 ) -> tuple[shapes.Shape, ...]:
-    request = cluster.JobRequest(**asked)  # type: ignore[arg-type]
+    request = cluster.JobRequest(**asked)
     return shapes.of(request, most_gpus=most_gpus, most_nodes=most_nodes, defaults=defaults)
 
 
@@ -55,7 +57,7 @@ def test_of_node_range_gives_each_count() -> None:
         ({}, 500),
     ],
 )
-def test_of_memory_by_node_gpu_cpu_or_partition_default(asked: dict[str, object], memory: int | None) -> None:
+def test_of_memory_by_node_gpu_cpu_or_partition_default(asked: dict[str, Any], memory: int | None) -> None:
     partition = cluster.Partition(name="gpu", default_memory_per_node_mib=500)
     (shape,) = of(partition, nodes=1, gpus_per_node=4, **asked)
     assert shape.demand.memory_mib == memory
@@ -88,6 +90,6 @@ def test_of_default_cpus_per_gpu_applies_only_without_cpus_of_the_job() -> None:
         {"gpu_share": 500},
     ],
 )
-def test_of_contradictions_are_request_errors(asked: dict[str, object]) -> None:
+def test_of_contradictions_are_request_errors(asked: dict[str, Any]) -> None:
     with pytest.raises(errors.RequestError):
         of(**asked)
