@@ -3,6 +3,7 @@
 import os
 import pathlib
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 
@@ -59,6 +60,13 @@ class Cluster:
             self.until(lambda: "empty" if not self.run("squeue", "-h", "-o", "%A").split() else "")
 
 
+@pytest.fixture
+def tmp_path() -> Iterator[pathlib.Path]:
+    """A directory with a short name: pytest's own grow too long for the daemons' sockets when tests run in parallel."""
+    with tempfile.TemporaryDirectory(prefix="pl", ignore_cleanup_errors=True) as name:
+        yield pathlib.Path(name)
+
+
 def _require_slurm() -> None:
     """Skip on a person's machine without Slurm; fail in CI."""
     try:
@@ -77,14 +85,15 @@ def slurm_installed() -> None:
 
 
 @pytest.fixture(scope="session")
-def slurm_session(slurm_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def slurm_session(slurm_installed: None) -> Iterator[Cluster]:
     """The default sandbox, started once."""
-    directory = tmp_path_factory.mktemp("slurm")
-    slurm.up(directory)
-    try:
-        yield Cluster(directory)
-    finally:
-        slurm.down(directory)
+    with tempfile.TemporaryDirectory(prefix="pl", ignore_cleanup_errors=True) as name:
+        directory = pathlib.Path(name)
+        slurm.up(directory)
+        try:
+            yield Cluster(directory)
+        finally:
+            slurm.down(directory)
 
 
 @pytest.fixture

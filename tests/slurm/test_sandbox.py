@@ -286,7 +286,7 @@ def test_up_that_cannot_start_says_why_and_stops_what_it_started(
         return real(*positional, **named) + "NoSuchKey=1\n"  # type: ignore[arg-type]
 
     monkeypatch.setattr(slurm_files, "slurm_conf", broken)
-    with pytest.raises(errors.SandboxError, match=r"slurm\w* ended: .*"):
+    with pytest.raises(errors.SandboxError, match=r"slurm[\w.]* ended: .*"):
         slurm.up(tmp_path, TWO_NODES)
     assert leftovers(tmp_path, mark(tmp_path).token) == ()
     slurm.down(tmp_path)

@@ -174,7 +174,10 @@ def test_sbatch_with_a_real_program_leaves_the_environment_alone(world: World) -
 
 def test_sbatch_restores_the_signals_that_python_ignores(world: World) -> None:
     world.program("sbatch", "#!/bin/sh\ngrep SigIgn /proc/$$/status\n")
-    assert world.run(["job.sh"]).stdout.split() == [b"SigIgn:", b"0000000000000000"]
+    found = world.run(["job.sh"]).stdout
+    # What the test itself was started with is inherited by both; SIGPIPE (bit 12) is what Python adds.
+    assert found == world.direct(["job.sh"]).stdout
+    assert int(found.split()[1], 16) >> (signal.SIGPIPE - 1) & 1 == 0
 
 
 def test_sbatch_that_dies_of_a_signal_is_seen_to(world: World) -> None:
