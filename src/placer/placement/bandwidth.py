@@ -148,7 +148,7 @@ def nic_bound(node: topo.NodeTopology, gpu_indices: Sequence[int]) -> float | No
 
 
 def _closest_nics(node: topo.NodeTopology, gpu: str) -> set[str]:
-    names = {nic.id for nic in node.nics}
+    names = {nic.id for nic in node.nics if nic.rdma is not False}
     rank: dict[str, int] = {}
     for link in node.links:
         if gpu in (link.a, link.b) and link.type is not topo.LinkType.UNKNOWN:

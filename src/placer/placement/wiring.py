@@ -81,10 +81,13 @@ def of(node: topo.NodeTopology, *, host: links.Host | None = None) -> Wiring:
     models = [gpu.model or node.machine for gpu in node.gpus]
     used = links.ports_used(node)
     switched = links.behind_switch(node)
-    pcie = links.pcie(host or links.host_of(node), models)
+    host = host or links.host_of(node)
+    pcie = links.pcie(host, models)
+    denied = links.denied_pairs(node)
     assumed: list[str] = []
-    sms = [_sm(model, pairs, i, used[i], switched[i]) for i, model in enumerate(models)]
-    if any(used) and any(links.sm_of(model) is None for model in models):
+    told = [gpu.sm or links.sm_of(model) for gpu, model in zip(node.gpus, models, strict=True)]
+    sms = [told[i] or _sm(model, pairs, i, used[i], switched[i]) for i, model in enumerate(models)]
+    if any(used) and None in told:
         assumed.append(f"GPU model unknown: NVLinks taken as those of compute capability {min(sm or 0 for sm in sms)}")
     if any(link.type is topo.LinkType.XGMI for link in pairs.values()) and any(
         links.xgmi_gbps(m) is None for m in models
@@ -93,10 +96,12 @@ def of(node: topo.NodeTopology, *, host: links.Host | None = None) -> Wiring:
     missing = n * (n - 1) // 2 - len(pairs)
     if missing and pairs:
         assumed.append(f"{missing} GPU pairs without a readable link: their NUMA nodes stand in")
-    fabric = _matrix(n, lambda i, j: _capacity(pairs.get((i, j)), sms, models, i, j))
+    # A pair whose peer access is denied has no use of its NVLink, and over PCIe its data bounces through host memory.
+    fabric = _matrix(n, lambda i, j: 0.0 if (i, j) in denied else _capacity(pairs.get((i, j)), sms, models, i, j))
     kinds = _relations(node, pairs)
     # Without any link between GPUs the NUMA nodes still tell what lies near, but not what the wires carry.
-    path = _paths(pairs, kinds, pcie) if pairs else [[None] * n for _ in range(n)]
+    bouncing = denied if host.peer_access else frozenset()  # else `pcie` has the factor already
+    path = _paths(pairs, kinds, pcie, bouncing) if pairs else [[None] * n for _ in range(n)]
     numa = tuple(gpu.numa[0] if gpu.numa is not None and len(gpu.numa) == 1 else -1 for gpu in node.gpus)
     levels = _levels(kinds, numa)
     return Wiring(
@@ -175,7 +180,10 @@ def _by_numa(a: topo.Gpu, b: topo.Gpu) -> topo.LinkType:
 
 
 def _paths(
-    pairs: dict[tuple[int, int], topo.Link], kinds: list[list[topo.LinkType]], pcie: links.Pcie
+    pairs: dict[tuple[int, int], topo.Link],
+    kinds: list[list[topo.LinkType]],
+    pcie: links.Pcie,
+    bouncing: frozenset[tuple[int, int]],
 ) -> list[list[float | None]]:
     """One flow alone over the PCIe relation of each pair; None where that is unknown."""
     n = len(kinds)
@@ -185,7 +193,9 @@ def _paths(
             link, kind = pairs.get((i, j)), kinds[i][j]
             if kind is not topo.LinkType.UNKNOWN:
                 told = link.bandwidth_gbps if link is not None and link.type is kind else None
-                rows[i][j] = rows[j][i] = told if told is not None else links.path_gbps(kind, pcie)
+                rate = told if told is not None else links.path_gbps(kind, pcie)
+                factor = links.NO_PEER_ACCESS_FACTOR if (i, j) in bouncing else 1.0
+                rows[i][j] = rows[j][i] = rate * factor
     return rows
 
 

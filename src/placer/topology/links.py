@@ -315,6 +315,13 @@ def gpu_pairs(node: types.NodeTopology) -> dict[tuple[int, int], types.Link]:
     return {pair: link for pair, link in found.items() if pair not in twice}
 
 
+def denied_pairs(node: types.NodeTopology) -> frozenset[tuple[int, int]]:
+    """Pairs of GPUs, by position (i < j), that `topo -p2p` denies a peer path."""
+    place = {gpu.id: i for i, gpu in enumerate(node.gpus)}
+    known = [(place[a], place[b]) for a, b in node.no_peer if a in place and b in place and a != b]
+    return frozenset((min(pair), max(pair)) for pair in known)
+
+
 def ports_used(node: types.NodeTopology) -> tuple[int, ...]:
     """NVLink lanes of each GPU towards all its peers added up; more than its ports means that a switch is between."""
     used = [0] * len(node.gpus)

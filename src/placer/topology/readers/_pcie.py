@@ -19,8 +19,8 @@ import msgspec
 
 from placer.topology import types as topo
 
-BUS_ID: Final = re.compile(r"(?:[0-9A-Fa-f]{0,4}?)([0-9A-Fa-f]{4}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-7])")
-"""A PCI address with a domain of four to eight digits, of which the last four count."""
+BUS_ID: Final = re.compile(r"(?:0{0,4}|[fF]{0,4})([0-9A-Fa-f]{4}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-7])")
+"""A PCI address whose domain is four digits, or longer by zeros or, where NCCL means no real device, by `f`."""
 
 GENERATIONS: Final = {"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5, "64": 6}
 """PCIe generation by the transfer rate in GT/s that the kernel prints (PCI Express Base Specification)."""

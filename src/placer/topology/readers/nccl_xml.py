@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from placer import hostlist
 from placer.topology import types as topo
 from placer.topology.readers import _nvlink, _pcie, _text, _xml
 
@@ -42,7 +43,6 @@ class _Found(msgspec.Struct):
     notes: _text.Notes
     gpus: list[_Device] = msgspec.field(default_factory=list)
     addresses: set[str] = msgspec.field(default_factory=set)
-    unnamed: int = 0
     nics: dict[str, tuple[topo.Nic, _pcie.Place]] = msgspec.field(default_factory=dict)
     cpus: dict[int, tuple[int, ...] | None] = msgspec.field(default_factory=dict)
 
@@ -147,8 +147,7 @@ def _pci(found: _Found, pci: _xml.Element, where: _pcie.Place) -> None:
         if pci_class.startswith(("0300", "0302", "1200")):
             _gpu(found, None, address, pci.attributes, where)
         elif _pcie.is_nic(pci_class):
-            _add_nic(found, topo.Nic(id=f"NIC{found.unnamed}", bus_id=address, numa=where.numa), where, pci)
-            found.unnamed += 1
+            _add_nic(found, topo.Nic(id=address, bus_id=address, numa=where.numa), where, pci)
 
 
 def _gpu(found: _Found, gpu: _xml.Element | None, address: str | None, pci: dict[str, str], where: _pcie.Place) -> None:
@@ -211,7 +210,7 @@ def _add_nic(found: _Found, nic: topo.Nic, where: _pcie.Place, element: _xml.Ele
 def _topology(found: _Found, source: str, name: str) -> topo.NodeTopology:
     devices = _named(found)
     places = {device.gpu.id: device.place for device in devices}
-    nics = [(nic, where) for nic, where in found.nics.values() if nic.id not in places]
+    nics = [(nic, where) for nic, where in _named_nics(found) if nic.id not in places]
     direct = _nvlinks(found, devices)
     places |= {nic.id: where for nic, where in nics}
     links = _pcie.links(places, direct)
@@ -246,19 +245,39 @@ def _named(found: _Found) -> list[_Device]:
     return named
 
 
+def _named_nics(found: _Found) -> list[tuple[topo.Nic, _pcie.Place]]:
+    """Adapters in natural order of their names, then those without one by their addresses, as `NIC0` …"""
+    named = sorted((n for n in found.nics.values() if n[0].name), key=lambda n: hostlist.natural_key(n[0].id))
+    unnamed = sorted((n for n in found.nics.values() if not n[0].name), key=lambda n: n[0].id)
+    names = {nic.id for nic, _ in named}
+    called = [(msgspec.structs.replace(nic, id=f"NIC{i}"), where) for i, (nic, where) in enumerate(unnamed)]
+    return [*named, *((nic, where) for nic, where in called if nic.id not in names)]
+
+
 def _nvlinks(found: _Found, devices: list[_Device]) -> dict[tuple[str, str], topo.Link]:
     at = {device.gpu.bus_id: device.gpu.id for device in devices if device.gpu.bus_id}
+    ids = [device.gpu.id for device in devices]
+    to_switch, to_peer = _ports(found, devices, at, "nvlink")
+    _, xgmi = _ports(found, devices, at, "xgmi")  # RCCL's word
+    direct = _nvlink.direct(ids, to_switch, to_peer, found.notes)
+    return _nvlink.direct(ids, {}, xgmi, found.notes, topo.LinkType.XGMI) | direct
+
+
+def _ports(
+    found: _Found, devices: list[_Device], at: dict[str, str], tag: str
+) -> tuple[dict[str, int], dict[tuple[str, str], int]]:
+    """Ports of each GPU towards switches, and towards each other GPU."""
     to_switch: dict[str, int] = {}
     to_peer: dict[tuple[str, str], int] = {}
     for device in devices:
         gpu = device.gpu.id
-        for link in device.element.every("nvlink") if device.element is not None else ():
+        for link in device.element.every(tag) if device.element is not None else ():
             count = link.attributes.get("count", "")
             kind = link.attributes.get("tclass", "").lower().removeprefix("0x")
             target = _pcie.bus_id(link.attributes.get("target"))
             lanes = int(count) if re.fullmatch(r"[1-9]\d{0,2}", count) else 0
             if target is None or not lanes or "bw" in link.attributes:
-                found.note("an `nvlink` as NCCL does not write it", link)
+                found.note(f"an `{tag}` as NCCL does not write it", link)
             if not lanes or target is None:
                 continue
             if kind.startswith(CPU_CLASS):
@@ -269,5 +288,5 @@ def _nvlinks(found: _Found, devices: list[_Device]) -> dict[tuple[str, str], top
                 pair = gpu, at[target]
                 to_peer[pair] = to_peer.get(pair, 0) + lanes
             else:
-                found.note(f"{gpu} has an NVLink to {target}, which is no other GPU of this file", link)
-    return _nvlink.direct([device.gpu.id for device in devices], to_switch, to_peer, found.notes)
+                found.note(f"{gpu} has a link to {target}, which is no other GPU of this file", link)
+    return to_switch, to_peer

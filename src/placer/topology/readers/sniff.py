@@ -7,13 +7,31 @@ from collections.abc import Callable
 from typing import Final
 
 from placer.topology import types as topo
-from placer.topology.readers import _text, nvidia_smi, rocm_smi, sysfs
+from placer.topology.readers import (
+    _text,
+    _xml,
+    amd_smi,
+    hwloc_xml,
+    nccl_xml,
+    nvidia_smi,
+    nvidia_xml,
+    p2p,
+    rocm_smi,
+    sysfs,
+)
+
+Reader = Callable[..., topo.NodeTopology]
+
+_BY_ROOT: Final[dict[str, Reader]] = {
+    "topology": hwloc_xml.read,
+    "system": nccl_xml.read,
+    "graphs": nccl_xml.read,
+    "nvidia_smi_log": nvidia_xml.read,
+}
+"""Readers by the name of an XML document's first element."""
 
 # What people hand over by mistake; read by other means or not at all, but worth a better word than "no matrix".
 _KNOWN_OTHERS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
-    (re.compile(r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!DOCTYPE topology|<topology\b)"), "hwloc XML"),
-    (re.compile(r"\s*(?:<\?xml[^>]{0,200}>\s*)?<(?:system|graphs)\b"), "a topology file of NCCL"),
-    (re.compile(r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!DOCTYPE nvidia_smi_log|<nvidia_smi_log\b)"), "`nvidia-smi -q -x`"),
     (re.compile(r"\s*<(?:!DOCTYPE html|html)\b", re.IGNORECASE), "a web page"),
     (re.compile(r"[^\n]*\n\+-{20,}[^\n]*\n\| NVIDIA-SMI "), "the overview of `nvidia-smi`"),
     (
@@ -28,13 +46,23 @@ def read(text: str, *, source: str, name: str) -> topo.NodeTopology:
     return _reader(text, source)(text, source=source, name=name)
 
 
-def _reader(text: str, source: str) -> Callable[..., topo.NodeTopology]:
-    if sysfs.recognises(text):
-        return sysfs.read_listing
-    if rocm_smi.recognises(text):
-        return rocm_smi.read
+def _reader(text: str, source: str) -> Reader:
+    root = _xml.root_tag(text)
+    if root in _BY_ROOT:
+        return _BY_ROOT[root]
+    for recognises, reader in (
+        (sysfs.recognises, sysfs.read_listing),
+        (amd_smi.recognises, amd_smi.read),
+        (rocm_smi.recognises, rocm_smi.read),
+        (p2p.recognises, p2p.read),
+    ):
+        if recognises(text):
+            return reader
     for pattern, what in _KNOWN_OTHERS:
         if pattern.match(text[:10_000]):
-            message = f"this is {what}, not a node's topology matrix"
+            message = f"this is {what}, not a node's topology"
             raise _text.not_a_topology(_text.lines(text[:10_000]), message, source=source, hint=nvidia_smi.HINT)
+    if root is not None:
+        message = f"this is XML of another kind (`{root}`), none that placer reads"
+        raise _text.not_a_topology(_text.lines(text[:10_000]), message, source=source, hint=nvidia_smi.HINT)
     return nvidia_smi.read_matrix
