@@ -21,20 +21,20 @@ def run(words: list[str], environ: dict[str, str] | None = None) -> None:
     assert done.returncode in (0, 3)
 
 
-def measure(benchmark: BenchmarkFixture, words: list[str], environ: dict[str, str] | None = None) -> None:
+def benchmark_process(benchmark: BenchmarkFixture, words: list[str], environ: dict[str, str] | None = None) -> None:
     benchmark.pedantic(run, args=(words, environ), rounds=9, warmup_rounds=1)  # type: ignore[no-untyped-call]
 
 
 def test_process_python_alone(benchmark: BenchmarkFixture) -> None:
-    measure(benchmark, [sys.executable, "-c", "pass"])
+    benchmark_process(benchmark, [sys.executable, "-c", "pass"])
 
 
 def test_process_help(benchmark: BenchmarkFixture) -> None:
-    measure(benchmark, [PLACER, "--help"])
+    benchmark_process(benchmark, [PLACER, "--help"])
 
 
 def test_process_place_shipped_cluster(benchmark: BenchmarkFixture) -> None:
-    measure(benchmark, [PLACER, "place", "fixtures/jobs/train.sbatch", *CLUSTER])
+    benchmark_process(benchmark, [PLACER, "place", "fixtures/jobs/train.sbatch", *CLUSTER])
 
 
 @pytest.fixture
@@ -49,9 +49,9 @@ def plain_sbatch(tmp_path: pathlib.Path) -> dict[str, str]:
 
 
 def test_process_sbatch_plain(benchmark: BenchmarkFixture, plain_sbatch: dict[str, str]) -> None:
-    measure(benchmark, ["sbatch", "fixtures/jobs/train.sbatch"], plain_sbatch)
+    benchmark_process(benchmark, ["sbatch", "fixtures/jobs/train.sbatch"], plain_sbatch)
 
 
 def test_process_sbatch_wrapped(benchmark: BenchmarkFixture, plain_sbatch: dict[str, str]) -> None:
     words = [PLACER, "sbatch", "--placer-snapshot", "fixtures/slurm/24.11", "fixtures/jobs/train.sbatch"]
-    measure(benchmark, words, plain_sbatch)
+    benchmark_process(benchmark, words, plain_sbatch)

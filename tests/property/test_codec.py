@@ -312,7 +312,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path] * bool(path) + [place for key, below in inner for place in _places(below, (*path, key))]
 
 
-def _decodes_or_says_where(document: object) -> None:
+def _check_decodes_or_says_where(document: object) -> None:
     try:
         snapshot = codec.decode(document, source="doc")
     except errors.DocumentError as error:
@@ -327,13 +327,13 @@ def _decodes_or_says_where(document: object) -> None:
 @settings(max_examples=200, deadline=None)
 @given(anything)
 def test_any_document_is_a_snapshot_or_a_document_error(document: object) -> None:
-    _decodes_or_says_where(document)
+    _check_decodes_or_says_where(document)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.sampled_from(list(VALID)) | keys, anything, max_size=6))
 def test_any_document_with_the_right_header_is_a_snapshot_or_a_document_error(rest: dict[str, Any]) -> None:
-    _decodes_or_says_where({"nodes": [], **rest, "apiVersion": "placer/v1", "kind": "ClusterSnapshot"})
+    _check_decodes_or_says_where({"nodes": [], **rest, "apiVersion": "placer/v1", "kind": "ClusterSnapshot"})
 
 
 @settings(max_examples=200, deadline=None)
@@ -348,7 +348,7 @@ def test_one_wrong_value_is_told_with_its_path(place: tuple[Any, ...], value: ob
             here[new_key] = value
         else:
             here[place[-1]] = value
-        _decodes_or_says_where(document)
+        _check_decodes_or_says_where(document)
 
 
 @settings(max_examples=200, deadline=None)

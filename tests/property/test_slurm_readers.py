@@ -44,7 +44,7 @@ def entries(release: str) -> tuple[tuple[str, str], ...]:
     return tuple((file.name, file.read_text()) for file in sorted((FIXTURES / release).iterdir()))
 
 
-def build_with(release: str, name: str, text: str, *, only_form: bool) -> cluster.ClusterSnapshot | None:
+def check_build_with(release: str, name: str, text: str, *, only_form: bool) -> cluster.ClusterSnapshot | None:
     """The snapshot of a recording in which one file reads `text`; None after a PlacerError."""
     dropped = ("node_d", "job_d", "show_partition.") if "json" in name else ("json",)
     kept = [
@@ -65,7 +65,7 @@ def test_build_of_json_cut_anywhere_is_error_or_falls_back(
 ) -> None:
     release, name = file
     text = dict(entries(release))[name].rstrip()
-    made = build_with(release, name, text[: int(where * (len(text) - 1))], only_form=only_form)
+    made = check_build_with(release, name, text[: int(where * (len(text) - 1))], only_form=only_form)
     if only_form:
         assert made is None
     elif "sinfo" in name or "squeue" in name or "jobs" in name or "nodes" in name or "partitions" in name:
@@ -87,7 +87,7 @@ def test_build_of_mutated_output_is_snapshot_or_placer_error(
     for where, length, insert in edits:
         at = int(where * len(text))
         text = text[:at] + insert + text[at + length :]
-    made = build_with(release, name, text, only_form=True)
+    made = check_build_with(release, name, text, only_form=True)
     if made is not None:
         names = {node.name for node in made.nodes}
         indices = {node.name: {slot.index for slot in node.gpus} for node in made.nodes}
@@ -109,7 +109,7 @@ def test_build_of_shuffled_lines_is_snapshot_or_placer_error(file: tuple[str, st
         lines.insert(at, lines[at])
     else:
         lines[at], lines[at + 1] = lines[at + 1], lines[at]
-    build_with(release, name, "\n".join(lines), only_form=True)
+    check_build_with(release, name, "\n".join(lines), only_form=True)
 
 
 KINDS = st.sampled_from([None, "a100", "v100", "h100-80gb"])
@@ -139,5 +139,8 @@ def test_readers_of_any_text_raise_parse_error_alone(text: str) -> None:
     ):
         try:
             reader()
-        except errors.ParseError:
+        except errors.ParseError as error:
+            broken = error
+        else:
             continue
+        assert str(broken).isprintable()

@@ -143,8 +143,8 @@ def test_fabric_large_is_folded_then_cut_and_says_so() -> None:
 
 
 def test_fabric_unknown_is_still_a_drawing() -> None:
-    parse(svg.fabric(topo.Fabric()))
-    parse(svg.fabric(topo.Fabric(), {"n": (0, 0)}))
+    assert parse(svg.fabric(topo.Fabric())).tag.endswith("svg")
+    assert parse(svg.fabric(topo.Fabric(), {"n": (0, 0)})).tag.endswith("svg")
 
 
 def test_fabric_names_with_markup_stay_harmless() -> None:

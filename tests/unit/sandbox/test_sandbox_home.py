@@ -46,6 +46,7 @@ def test_free_ports_are_neighbours_that_can_be_bound() -> None:
     for port in range(first, first + 5):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
+            assert probe.getsockname() == ("127.0.0.1", port)
 
 
 def test_make_devices_are_null_devices(tmp_path: pathlib.Path) -> None:
