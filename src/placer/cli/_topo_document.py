@@ -58,7 +58,11 @@ def fabric(found: topo.Fabric, source: str, checks: list[str]) -> dict[str, Any]
         "source": source,
         "type": found.kind,
         "warnings": [*found.warnings, *checks],
-        "levels": [{"name": v.name, "label": v.label, "oversubscription": v.oversubscription} for v in found.levels],
+        "levels": [
+            {"name": v.name, "label": v.label, "oversubscription": v.oversubscription, "size": v.size}
+            for v in found.levels
+        ],
+        "kept": found.kept,
         "domains": [
             {
                 "name": d.name,
@@ -76,7 +80,7 @@ def fabric_checks(found: topo.Fabric, nodes: tuple[str, ...]) -> list[str]:
     """What a person should look at: islands, lonely domains, and nodes (of the cluster) that are in no domain."""
     checks = []
     roots = fabrics.roots(found)
-    if len(roots) > 1:
+    if len(roots) > 1 and found.kind == "tree":
         names = ", ".join(domain.name for domain in roots[:6]) + (", …" if len(roots) > 6 else "")
         checks.append(f"{len(roots)} islands without a connection that is known: {names}")
     missing = set(nodes) - set(fabrics.nodes_of(found))

@@ -1,4 +1,4 @@
-"""`placer topo [SOURCE…]`: one node's inside; `placer topo fabric`: what lies between the nodes."""
+"""`placer topo [SOURCE…]`: one node's inside; its verbs lie beside this module, in `_topo_<verb>.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from placer import errors
-from placer.cli import _sources
+from placer.cli import _topo_check, _topo_diff, _topo_export, _topo_fabric, _topo_sources
 
 if TYPE_CHECKING:
     from placer.cli import _topo_document
@@ -85,7 +85,7 @@ def command() -> None:
 @_output
 def node(sources: tuple[str, ...], name: str | None, gpu_type: str | None, output: str) -> None:
     """Show what is wired to what in a node."""
-    topology = _typed(_read(sources, name), gpu_type)
+    topology = _typed(_topo_sources.node(_topo_sources.texts(sources), name), gpu_type)
     if output in ("dot", "svg"):
         _draw(topology, output)
         return
@@ -98,22 +98,6 @@ def node(sources: tuple[str, ...], name: str | None, gpu_type: str | None, outpu
     _show(topology, bandwidth)
 
 
-def _read(sources: tuple[str, ...], name: str | None) -> topo.NodeTopology:
-    import pathlib
-
-    from placer.files import topologies
-    from placer.probes import host
-    from placer.topology.readers import merge
-
-    if sources.count(topologies.STDIN) > 1:
-        raise errors.UsageError("standard input can be read only once", hint="nvidia-smi topo -m | placer topo -")
-    if not sources:
-        found = [host.probe()]
-    else:
-        found = [_sysfs(p) if p != "-" and pathlib.Path(p).is_dir() else topologies.read(p) for p in sources]
-    return merge.merge(found, name=name or found[0].name)
-
-
 def _typed(topology: topo.NodeTopology, gpu_type: str | None) -> topo.NodeTopology:
     """The topology with `gpu_type` as model of the GPUs that have none; said in `assumed`."""
     import msgspec
@@ -123,20 +107,6 @@ def _typed(topology: topo.NodeTopology, gpu_type: str | None) -> topo.NodeTopolo
     gpus = tuple(gpu if gpu.model else msgspec.structs.replace(gpu, model=gpu_type) for gpu in topology.gpus)
     assumed = (*topology.assumed, f"GPUs are {errors.printable(gpu_type)}, as given")
     return msgspec.structs.replace(topology, gpus=gpus, assumed=assumed)
-
-
-def _sysfs(path: str) -> topo.NodeTopology:
-    """A directory as source: it must be a sysfs tree."""
-    import pathlib
-
-    from placer.probes import host
-
-    root = pathlib.Path(path)
-    if not (root / "devices" / "system").is_dir():
-        shown = errors.printable(path)
-        hint = f"placer topo {shown}/NODE.txt"
-        raise errors.InputError(f"{shown} is a directory, but not a sysfs tree with devices/system below it", hint=hint)
-    return host.read_sysfs(root)
 
 
 def _draw(topology: topo.NodeTopology, output: str) -> None:
@@ -172,78 +142,5 @@ def _show(topology: topo.NodeTopology, bandwidth: _topo_document.Bandwidth) -> N
         _render.note(f"assumed: {text}")
 
 
-@command.command(
-    epilog="\b\nExamples:\n"
-    "  placer topo fabric fixtures/topo/fabric-two-level.conf\n"
-    "  placer topo fabric fixtures/topo/fabric-two-level.conf -o json\n"
-    "  scontrol show topology | placer topo fabric -"
-)
-@click.argument("text_source", metavar="[SOURCE]", required=False)
-@_output
-@_sources.options
-def fabric(text_source: str | None, output: str, source: _sources.SourceOptions) -> None:
-    """Show the levels and domains between the nodes, and what looks wrong.
-
-    SOURCE is a `topology.conf`, the output of `scontrol show topology`, or `-` for standard input; without one, the
-    fabric of the snapshot or of the cluster is shown.
-    """
-    found, nodes, origin = _fabric(text_source, source)
-    if output in ("dot", "svg"):
-        _draw_fabric(found, output)
-        return
-    from placer.cli import _document, _topo_document
-
-    checks = _topo_document.fabric_checks(found, nodes)
-    if output != "table":
-        _document.emit("Fabric", _topo_document.fabric(found, origin, checks), output)
-        return
-    _show_fabric(found, checks)
-
-
-def _fabric(text_source: str | None, source: _sources.SourceOptions) -> tuple[topo.Fabric, tuple[str, ...], str]:
-    """The fabric, the names of the nodes that should be in it, and what it was read from."""
-    if text_source is not None:
-        from placer.files import topologies
-        from placer.slurm import topology_conf
-
-        if source.snapshot is not None:
-            raise errors.UsageError("a SOURCE and `--snapshot` exclude each other", hint="placer topo fabric --help")
-        origin = "stdin" if text_source == topologies.STDIN else text_source
-        return topology_conf.read(topologies.read_text(text_source), source=origin), (), origin
-    from placer.files import config
-
-    snapshot = _sources.read(source, config.load())
-    return snapshot.topology.fabric, snapshot.topology.nodes, source.snapshot or snapshot.source.system
-
-
-def _draw_fabric(found: topo.Fabric, output: str) -> None:
-    from placer.cli import _render
-
-    if output == "dot":
-        from placer.topology import graph
-
-        _render.say(graph.fabric_dot(found).rstrip("\n"))
-    else:
-        from placer.report import svg
-
-        _render.say(svg.fabric(found).rstrip("\n"))
-
-
-def _show_fabric(found: topo.Fabric, checks: list[str]) -> None:
-    from placer import hostlist
-    from placer.cli import _render
-    from placer.topology import fabric as fabrics
-
-    if not found.levels:
-        _render.say("no fabric is known: every node counts as equally far from every other")
-    else:
-        rows = [
-            [found.levels[d.level].name, d.name, d.parent or "-", str(len(d.nodes)), hostlist.fold(d.nodes)]
-            for level in reversed(range(len(found.levels)))
-            for d in fabrics.domains_of(found, level)
-        ]
-        levels = " < ".join(level.name for level in found.levels)
-        title = f"{found.kind}: {levels}, {len(fabrics.nodes_of(found))} nodes"
-        _render.table(["level", "domain", "below", "size", "nodes"], rows, title=title)
-    for text in (*found.warnings, *checks):
-        _render.warn(text)
+for _verb in (_topo_fabric.command, _topo_export.command, _topo_check.command, _topo_diff.command):
+    command.add_command(_verb)

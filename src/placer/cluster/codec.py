@@ -94,7 +94,9 @@ def decode(
             nodes=tuple(node.name for node in nodes),
             machines=tuple(wirings.machines),
             machine_of=tuple(machine_of[node.name] for node in nodes),
-            fabric=codec_fabric.decode(wire.levels, own, wire.fabric, where),
+            fabric=codec_fabric.decode(
+                wire.levels, own, wire.fabric, where, [(node.name, dict(node.labels)) for node in nodes]
+            ),
         ),
         nodes=tuple(nodes),
         jobs=tuple(sorted(jobs, key=lambda job: hostlist.natural_key(job.id))),

@@ -1,7 +1,8 @@
 """`levels`, the nodes' `domains` and the `fabric` section of a snapshot document <-> `topology.types.Fabric`.
 
-`levels` and `domains` say all that a person needs to write. `fabric` adds what they cannot say: `kind`; `levels
-[{name label oversubscription}]`; `warnings`; and `domains [{name level parent nodes line}]` where the domains cannot be
+`levels` and `domains` say all that a person needs to write; where a document has none of the three, the nodes' `labels`
+tell the fabric. `fabric` adds what they cannot say: `kind`; `levels [{name label oversubscription size}]`; `warnings`;
+`kept`, the JSON of a ring or torus; and `domains [{name level parent nodes line}]` where the domains cannot be
 made again from those of the nodes (a switch of nodes that are not listed, an uneven tree, line numbers).
 """
 
@@ -14,7 +15,7 @@ import msgspec
 
 from placer import errors, hostlist
 from placer.cluster import codec_errors, codec_wire
-from placer.topology import chains
+from placer.topology import chains, labels
 from placer.topology import fabric as fabrics
 from placer.topology import types as topo
 
@@ -27,6 +28,7 @@ class LevelWire(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     label: str | None = None
     oversubscription: _Ratio | None = None
+    size: codec_wire.Count | None = None
 
 
 class DomainWire(msgspec.Struct, forbid_unknown_fields=True):
@@ -46,6 +48,7 @@ class FabricWire(msgspec.Struct, forbid_unknown_fields=True):
     levels: list[LevelWire] | None = None
     domains: list[DomainWire] | None = None
     warnings: list[str] | None = None
+    kept: str | None = None
 
 
 def decode(
@@ -53,11 +56,15 @@ def decode(
     own: Mapping[str, Mapping[str, str]],
     wire: FabricWire | None,
     where: codec_errors.Where,
+    labelled: labels.Nodes = (),
 ) -> topo.Fabric:
     """The fabric of a document. `own` are the domains that each node names: node -> {level: domain}.
 
-    Raises DocumentError when `levels` and `fabric` contradict each other, or a node its domain in `fabric.domains`.
+    `labelled` are the labels of each node, read where the document says nothing else of a fabric. Raises DocumentError
+    when `levels` and `fabric` contradict each other, or a node its domain in `fabric.domains`.
     """
+    if wire is None and levels is None and not any(own.values()):
+        return _of_labels(labelled, where)
     if wire is not None and wire.domains is not None:
         return _explicit(wire, wire.domains, levels, own, where.at("fabric"))
     names = [level.name for level in wire.levels or ()] if wire is not None and levels is None else list(levels or ())
@@ -72,7 +79,15 @@ def decode(
         levels=made.levels if wire.levels is None else _levels(wire, where.at("fabric")),
         kind=made.kind if wire.kind is None else wire.kind,
         warnings=made.warnings if wire.warnings is None else tuple(wire.warnings),
+        kept=wire.kept,
     )
+
+
+def _of_labels(labelled: labels.Nodes, where: codec_errors.Where) -> topo.Fabric:
+    try:
+        return labels.fabric_of(labelled, source=where.source)
+    except errors.ParseError as error:
+        raise where.error("nodes", codec_errors.message_of(error)) from None
 
 
 def encode(
@@ -90,9 +105,13 @@ def encode(
         return names, own, None
     section: dict[str, object] = {
         "kind": fabric.kind,
-        "levels": [codec_wire.plain(LevelWire(lv.name, lv.label, lv.oversubscription)) for lv in fabric.levels],
+        "levels": [
+            codec_wire.plain(LevelWire(lv.name, lv.label, lv.oversubscription, lv.size)) for lv in fabric.levels
+        ],
         "warnings": list(fabric.warnings),
     }
+    if fabric.kept is not None:
+        section["kept"] = fabric.kept
     if again is None or again.domains != fabric.domains or len(again.levels) != len(fabric.levels):
         section["domains"] = [
             codec_wire.plain(DomainWire(d.name, names[d.level], hostlist.fold(d.nodes), d.parent, d.line))
@@ -128,7 +147,7 @@ def _explicit(
                     "domains", f"does not put node `{node}` into {level} `{name}`, as the node itself says"
                 )
     _check_tree(made, where)
-    return topo.Fabric(tiers, made, wire.kind or "labels", tuple(wire.warnings or ()))
+    return topo.Fabric(tiers, made, wire.kind or "labels", tuple(wire.warnings or ()), wire.kept)
 
 
 def _check_tree(domains: Sequence[topo.Domain], where: codec_errors.Where) -> None:
@@ -153,7 +172,9 @@ def _check_tree(domains: Sequence[topo.Domain], where: codec_errors.Where) -> No
 
 
 def _levels(wire: FabricWire, where: codec_errors.Where) -> tuple[topo.Level, ...]:
-    tiers = tuple(topo.Level(level.name, level.label, level.oversubscription) for level in wire.levels or ())
+    tiers = tuple(
+        topo.Level(level.name, level.label, level.oversubscription, level.size) for level in wire.levels or ()
+    )
     if len({tier.name for tier in tiers}) != len(tiers) or len(tiers) > chains.MAX_LEVELS:
         raise where.error("levels", f"must be distinct and at most {chains.MAX_LEVELS}")
     return tiers

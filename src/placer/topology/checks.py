@@ -12,6 +12,7 @@ import msgspec
 
 from placer import errors, hostlist
 from placer.topology import fabric as fabrics
+from placer.topology import labels as labelled
 from placer.topology import links
 from placer.topology import types as topo
 
@@ -165,7 +166,8 @@ def _coverage(fabric: topo.Fabric, nodes: Collection[str]) -> Iterator[Finding]:
 
 def _islands(fabric: topo.Fabric) -> Iterator[Finding]:
     roots = [domain.name for domain in fabric.domains if domain.parent is None]
-    if len(roots) > 1:
+    # blocks and labels tell who is near; that a switch lies between them goes without saying
+    if len(roots) > 1 and fabric.kind == "tree":
         text = f"{len(roots)} islands without a connection that is known"
         yield _finding(Severity.WARNING, text, roots)
 
@@ -174,6 +176,8 @@ def _fan_out(fabric: topo.Fabric) -> Iterator[Finding]:
     """Levels that group nothing, and domains out of proportion to their level."""
     children = fabrics.children(fabric)
     for level, tier in enumerate(fabric.levels):
+        if labelled.is_nvlink(tier):
+            continue  # as wide as a leaf or a spine, by how the machines are built
         own = [domain for domain in fabric.domains if domain.level == level]
         sizes = [len(domain.nodes) for domain in own]
         if level and all(len(children.get((level, domain.name), ())) == 1 for domain in own):

@@ -72,7 +72,7 @@ def _pairs(
 
     The first kind of key that both states tell of every device decides; so a swapped GPU in the same slot is seen.
     """
-    everyone: list[Device] = [*before, *after]
+    everyone = list(before) + list(after)
     if not everyone:
         return [], []
     told = [keys(device) for device in everyone]

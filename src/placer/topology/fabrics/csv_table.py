@@ -10,6 +10,7 @@ semicolons or tabs separate; values may stand in double quotes.
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 from collections.abc import Iterator, Sequence
 
@@ -88,12 +89,14 @@ def read(text: str, *, source: str, columns: Columns | None = None) -> topo.Fabr
 
 
 def write(fabric: topo.Fabric) -> str:
-    """The table of a fabric; `read` gives the same domains. Names hold no separators, quotes or line ends."""
+    """The table of a fabric; `read` gives the same domains. Aggregates of blocks have commas in their names: quoted."""
     names = [level.name for level in fabric.levels]
     own = [fabrics.domain_of_node(fabric, at) for at in range(len(names))]
-    lines = [",".join(["host", *names])]
-    lines += [",".join([node, *(of.get(node, "") for of in own)]) for node in fabrics.nodes_of(fabric)]
-    return "".join(f"{line}\n" for line in lines)
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(["host", *names])
+    table.writerows([node, *(of.get(node, "") for of in own)] for node in fabrics.nodes_of(fabric))
+    return out.getvalue()
 
 
 def _fabric(domains: dict[str, dict[str, str]], levels: list[str], source: str, *, turn: bool) -> topo.Fabric:
