@@ -7,7 +7,7 @@ import pathlib
 import tempfile
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from placer import errors, hostlist
@@ -69,6 +69,9 @@ topologies = st.builds(
     partial=st.booleans(),
     warnings=tuples(words),
     assumed=tuples(words),
+    cpuset=st.none() | numbers,
+    tool=words,
+    origins=st.dictionaries(words, words, max_size=3).map(lambda found: tuple(found.items())),
 )
 requests = st.builds(
     types.JobRequest,
@@ -351,6 +354,7 @@ def test_one_wrong_value_is_told_with_its_path(place: tuple[Any, ...], value: ob
         _check_decodes_or_says_where(document)
 
 
+@example({"<<": None})
 @settings(max_examples=200, deadline=None)
 @given(anything.filter(lambda value: "nan" not in repr(value) and "inf" not in repr(value)))
 def test_yaml_of_anything_comes_back(document: Any) -> None:

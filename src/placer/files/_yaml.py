@@ -39,13 +39,14 @@ _RESERVED = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "nul
 class _Open:
     """A list or mapping that is being read."""
 
-    __slots__ = ("anchor", "key", "merges", "size", "value")
+    __slots__ = ("anchor", "key", "merges", "merging", "size", "value")
 
     def __init__(self, value: Any, anchor: str | None) -> None:
         self.value: Any = value
         self.anchor = anchor
         self.key: str | None = None
         self.merges: list[Any] = []
+        self.merging = False  # `key` is a plain `<<`; in quotes it is text
         self.size = 1
 
 
@@ -114,9 +115,10 @@ class _Builder:
 
     def _key(self, parent: _Open, event: Any) -> None:
         key = event.value
-        if key in parent.value or (key == "<<" and parent.merges):
+        merging = key == "<<" and event.implicit[0]
+        if parent.merges if merging else key in parent.value:
             raise self._error(event, f"key `{errors.printable(key, 60)}` stands twice")
-        parent.key = key
+        parent.key, parent.merging = key, merging
         if event.anchor is not None:
             self.anchors[event.anchor] = (key, 1)
 
@@ -151,8 +153,9 @@ class _Builder:
             parent.value.append(value)
         elif parent.key is None:
             self._alias_key(event, parent, value)
-        elif parent.key == "<<":
+        elif parent.merging:
             parent.merges.append(value)
+            parent.merging = False
             parent.key = None
         else:
             parent.value[parent.key] = value
