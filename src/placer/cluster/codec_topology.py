@@ -4,8 +4,8 @@ Keys: `name source partial warnings`; `gpus [{id index bus_id uuid model numa cp
 minor module sm pcie_gen pcie_gen_max pcie_width pcie_width_max host_gbps clique mig mig_devices}]`;
 `nics [{id name bus_id numa speed_gbits rdma}]`; `links [{a b type bandwidth_gbps}]`, `type` as tools print it (NV12,
 PIX, SOC = SYS); `numa_nodes [{id cpus memory_mib package}]`; `switches [{id devices parent numa}]`; `cores` (the
-hardware threads of each core, `"0,64"`); `machine`, `assumed`, `no_peer` (pairs of GPU ids). CPU sets are in list
-syntax. Unknown is null or left out.
+hardware threads of each core, `"0,64"`); `machine`, `assumed`, `no_peer` (pairs of GPU ids), `cpuset`, `tool`,
+`origins {fact: source}`. CPU sets are in list syntax. Unknown is null or left out.
 """
 
 from __future__ import annotations
@@ -99,6 +99,9 @@ class _Node(msgspec.Struct, forbid_unknown_fields=True):
     machine: str | None = None
     assumed: list[str] | None = None
     no_peer: list[tuple[str, str]] | None = None
+    cpuset: str | None = None
+    tool: str | None = None
+    origins: dict[str, str] | None = None
 
 
 def decode(document: object, *, source: str, path: str = "") -> topo.NodeTopology:
@@ -125,6 +128,9 @@ def decode(document: object, *, source: str, path: str = "") -> topo.NodeTopolog
         warnings=tuple(wire.warnings or ()),
         assumed=tuple(wire.assumed or ()),
         no_peer=tuple(wire.no_peer or ()),
+        cpuset=where.numbers("cpuset", wire.cpuset),
+        tool=wire.tool or "",
+        origins=tuple((wire.origins or {}).items()),
     )
 
 
@@ -154,6 +160,9 @@ def encode(topology: topo.NodeTopology) -> dict[str, object]:
         "cores": [ranges.format(core) for core in topology.cores],
         "assumed": list(topology.assumed),
         "no_peer": [list(pair) for pair in topology.no_peer],
+        "cpuset": _cpus_wire(topology.cpuset),
+        "tool": topology.tool or None,
+        "origins": dict(topology.origins),
     }
 
 

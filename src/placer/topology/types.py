@@ -105,6 +105,9 @@ class NodeTopology(msgspec.Struct, frozen=True):
     `cores` lists the hardware threads (OS CPU numbers) of each physical core, cores in ascending order of their first
     thread; empty = unknown. `assumed` says in words what did not come from the node itself. `no_peer` lists pairs of
     GPU ids that cannot reach each other's memory whatever lies between them; a pair that is not listed was not denied.
+    `cpuset` are CPUs that a source showed near GPUs from inside a job, fewer than the machine has there. `tool` is what
+    wrote the source (see `readers.merge`), empty = not told. `origins` says, after a merge, which source each fact came
+    from: `gpus.numa` where it is one for all GPUs, else `gpus[GPU0].numa`.
     """
 
     name: str
@@ -120,6 +123,9 @@ class NodeTopology(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     no_peer: tuple[tuple[str, str], ...] = ()
+    cpuset: tuple[int, ...] | None = None
+    tool: str = ""
+    origins: tuple[tuple[str, str], ...] = ()
 
 
 class Level(msgspec.Struct, frozen=True):

@@ -143,7 +143,7 @@ def _by_name(
         if {gpu.id for gpu in parts[at].gpus} != place.keys():
             findings.say(
                 f"{parts[base].source} lists {len(place)} GPUs and {parts[at].source} {len(parts[at].gpus)}, or other "
-                "names for them: the GPUs of the latter and their links are left out"
+                "names for them: the GPUs of the latter are left out"
             )
             continue
         for gpu in parts[at].gpus:
@@ -194,16 +194,20 @@ def _one_node(parts: Sequence[topo.NodeTopology]) -> None:
 
 
 def _nics(parts: Sequence[topo.NodeTopology]) -> list[Group]:
-    """Those with a verbs name first, so that what knows only an address finds them."""
+    """Those with a verbs name first, so that what knows only an address finds them; in the order of the parts."""
     groups: list[Group] = []
-    for at, part in enumerate(parts):
-        for nic in sorted(part.nics, key=lambda nic: nic.name is None):
-            group = next((one for one in groups if at not in one.nics and _same_nic(nic, one)), None)
-            if group is None:
-                group = Group()
-                groups.append(group)
-            group.nics[at] = nic
-    return groups
+    position: dict[int, tuple[int, int]] = {}
+    listed = [(at, place, nic) for at, part in enumerate(parts) for place, nic in enumerate(part.nics)]
+    for at, place, nic in sorted(listed, key=lambda one: (one[2].name is None, one[2].bus_id is None, *one[:2])):
+        group = next((one for one in groups if at not in one.nics and _same_nic(nic, one)), None)
+        if group is None:
+            group = Group()
+            groups.append(group)
+        group.nics[at] = nic
+        position[id(group)] = min(position.get(id(group), (at, place)), (at, place))
+    for group in groups:
+        group.nics = dict(sorted(group.nics.items()))
+    return sorted(groups, key=lambda group: position[id(group)])
 
 
 def _same_nic(nic: topo.Nic, group: Group) -> bool:
