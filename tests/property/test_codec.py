@@ -333,12 +333,14 @@ def test_any_document_is_a_snapshot_or_a_document_error(document: object) -> Non
     _check_decodes_or_says_where(document)
 
 
+@example({"source": "\ud800"})
 @settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.sampled_from(list(VALID)) | keys, anything, max_size=6))
 def test_any_document_with_the_right_header_is_a_snapshot_or_a_document_error(rest: dict[str, Any]) -> None:
     _check_decodes_or_says_where({"nodes": [], **rest, "apiVersion": "placer/v1", "kind": "ClusterSnapshot"})
 
 
+@example(("fabric", "levels"), [], "name")
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(_places(VALID)), anything, keys)
 def test_one_wrong_value_is_told_with_its_path(place: tuple[Any, ...], value: object, key: str) -> None:

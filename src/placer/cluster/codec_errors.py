@@ -106,6 +106,8 @@ def convert(document: object, kind: type[T], where: Where) -> T:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
         raise _translated(str(error), document, kind, where) from None
+    except UnicodeEncodeError as error:  # half of a surrogate pair, which no encoding can write
+        raise where.error("", f"holds text that is not Unicode: {error.reason}") from None
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

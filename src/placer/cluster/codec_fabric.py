@@ -74,9 +74,12 @@ def decode(
         raise where.error("levels", codec_errors.message_of(error)) from None
     if wire is None:
         return made
+    tiers = made.levels if wire.levels is None else _levels(wire, where.at("fabric"))
+    if [tier.name for tier in tiers] != [tier.name for tier in made.levels]:
+        raise where.at("fabric").error("levels", "names other levels than `levels` at the top")
     return msgspec.structs.replace(
         made,
-        levels=made.levels if wire.levels is None else _levels(wire, where.at("fabric")),
+        levels=tiers,
         kind=made.kind if wire.kind is None else wire.kind,
         warnings=made.warnings if wire.warnings is None else tuple(wire.warnings),
         kept=wire.kept,
