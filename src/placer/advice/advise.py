@@ -10,11 +10,12 @@ import math
 
 import msgspec
 
+from placer import errors
 from placer.advice import alternatives, commands, start
 from placer.advice import types as advice
 from placer.cluster import capacity
 from placer.cluster import types as cluster
-from placer.placement import features, job, ranks, shapes
+from placer.placement import eligible, features, job, ranks, shapes
 from placer.placement import types as plan
 
 
@@ -47,19 +48,38 @@ def advise(
 
 
 def ask(site: job.Site, request: cluster.JobRequest, limits: plan.SolveLimits) -> tuple[job.Question, ...]:
-    """Every shape and feature variant that a request allows, as questions."""
+    """Every partition, shape and feature variant that a request allows, as questions; a job runs in one partition."""
     most = max((capacity.type_mask(n, request.gpu_type).bit_count() for n in site.snapshot.nodes), default=0)
-    found = shapes.of(
-        request, most_gpus=most, most_nodes=len(site.snapshot.nodes), defaults=_defaults(site.snapshot, request)
-    )
     variants = features.parse(request.constraint)
     several_switches = request.switches is not None and request.switches > 1
-    return tuple(
-        job.Question(request, shape, variant, limits=limits)
-        for shape in found
-        for variant in variants
-        if not (shape.fill and (variant.at_least or several_switches))
-    )
+    wanted = _with_listed(site.snapshot, request)
+    questions: list[job.Question] = []
+    for partition in eligible.partitions(request):
+        one = msgspec.structs.replace(wanted, partition=partition)
+        defaults = _defaults(site.snapshot, one)
+        found = shapes.of(one, most_gpus=most, most_nodes=len(site.snapshot.nodes), defaults=defaults)
+        questions += (
+            job.Question(one, shape, variant, limits=limits)
+            for shape in found
+            for variant in variants
+            if not (shape.fill and (variant.at_least or several_switches))
+        )
+    return tuple(questions)
+
+
+def _with_listed(snapshot: cluster.ClusterSnapshot, request: cluster.JobRequest) -> cluster.JobRequest:
+    """The request with at least as many nodes as its node list names, as sbatch counts them."""
+    listed = eligible.listed(snapshot, request)
+    if listed <= (request.nodes or 1):
+        return request
+    most = request.nodes_max or request.nodes
+    if most is not None and most < listed:
+        raise errors.RequestError(
+            f"`nodelist` names {listed} nodes, but the job has at most {most}", hint="leave out `--nodes`"
+        )
+    if most is None and request.gpus_per_node is None and shapes.total_gpus(request):
+        most = max(listed, len(snapshot.nodes))
+    return msgspec.structs.replace(request, nodes=listed, nodes_max=most)
 
 
 def _defaults(snapshot: cluster.ClusterSnapshot, request: cluster.JobRequest) -> cluster.Partition | None:
@@ -98,7 +118,8 @@ def rank_of(found: Found) -> tuple[float, float, int]:
 
 def _fits_now(site: job.Site, request: cluster.JobRequest, options: advice.Options, found: Found) -> advice.Advice:
     assert found.result.placement is not None  # noqa: S101 - the caller checked; tells the type checker
-    placement, notes = ranks.bind(site, found.result.placement, found.question.shape, request)
+    asked = shapes.with_tasks(found.question.request)
+    placement, notes = ranks.bind(site, found.result.placement, found.question.shape, asked)
     ideal = job.search(site, found.question, empty=True).prediction
     prediction = _with_penalty(found.result.prediction, ideal)
     assumed = tuple(f"assumed: {text}" for text in (*notes, *found.result.assumed))
@@ -170,8 +191,10 @@ def _remarks(site: job.Site, request: cluster.JobRequest) -> tuple[str, ...]:
     remarks = [*site.snapshot.assumptions, *(f"left out: {text}" for text in site.snapshot.left_out)]
     if shapes.takes_all_memory(request, _defaults(site.snapshot, request)):
         remarks.insert(0, "the job names no memory, so it takes all memory of each node; `--mem` lets it share nodes")
+    asked = set(eligible.partitions(request))
     ahead = sum(
-        job_.state is cluster.JobState.PENDING and (not request.partition or job_.partition == request.partition)
+        job_.state is cluster.JobState.PENDING
+        and (not request.partition or not asked.isdisjoint(job_.partition.split(",")))
         for job_ in site.snapshot.jobs
     )
     if ahead:

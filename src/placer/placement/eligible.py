@@ -1,8 +1,8 @@
 """Which nodes can take their part of a job, and for every other node the first reason why not.
 
-The reasons, in the order they are tested: `partition`, `nodelist`, `excluded`, `features`, `gpu-type`, `node-shape`
-(could not even when empty), `down`, `drained`, `reserved`, `in use` (an exclusive job wants it empty), `gpus`, `cpu`,
-`memory`.
+The reasons, in the order they are tested: `partition`, `partition limit` (its time or number of nodes), `nodelist`,
+`excluded`, `features`, `gpu-type`, `node-shape` (could not even when empty), `partition down`, `down`, `drained`,
+`reserved`, `in use` (an exclusive job wants it empty), `gpus`, `cpu`, `memory`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ class Wanted(msgspec.Struct, frozen=True):
     """The parts of a request that choose nodes, resolved once: names looked up, expressions parsed."""
 
     partitions: frozenset[str] | None  # None = any
+    beyond: frozenset[str]  # partitions whose limits the job exceeds
+    closed: frozenset[str]  # partitions that start nothing
     nodelist: frozenset[str] | None
     exclude: frozenset[str]
     variant: features.Variant
     gpu_type: str | None
     exclusive: bool
     reservation: bool
+    held: frozenset[str]  # nodes that the job must hold: the list, when it is not longer than the job
     only_listed: bool  # every node of the job must come from the list (the list is at least as long as the job)
 
 
@@ -50,18 +53,37 @@ def wanted(
     """Resolve a request against a snapshot. Raises RequestError for partitions or nodes that are not there."""
     names = frozenset(node.name for node in snapshot.nodes)
     partitions = _partitions(snapshot, request)
-    listed = _nodes(request.nodelist, names, "nodelist")
+    named = _nodes(request.nodelist, names, "nodelist")
     excluded = _nodes(request.exclude, names, "exclude") or frozenset()
     return Wanted(
         partitions=partitions,
-        nodelist=listed,
+        beyond=frozenset(p.name for p in snapshot.partitions if _exceeds(request, count, p)),
+        closed=frozenset(p.name for p in snapshot.partitions if not p.up),
+        nodelist=named,
         exclude=excluded,
         variant=variant,
         gpu_type=request.gpu_type,
         exclusive=request.exclusive,
         reservation=request.reservation is not None,
-        only_listed=listed is not None and len(listed) >= count,
+        held=named if named is not None and len(named) <= count else frozenset(),
+        only_listed=named is not None and len(named) >= count,
     )
+
+
+def _exceeds(request: cluster.JobRequest, count: int, partition: cluster.Partition) -> bool:
+    too_long = partition.max_time is not None and (request.time_limit or 0) > partition.max_time
+    return too_long or (partition.max_nodes is not None and count > partition.max_nodes)
+
+
+def listed(snapshot: cluster.ClusterSnapshot, request: cluster.JobRequest) -> int:
+    """How many nodes the request names that it must hold. Raises RequestError for nodes that are not there."""
+    return len(_nodes(request.nodelist, frozenset(node.name for node in snapshot.nodes), "nodelist") or ())
+
+
+def partitions(request: cluster.JobRequest) -> tuple[str | None, ...]:
+    """The partitions that are asked for, each once, in the order written; (None,) where none is named."""
+    names = (name.strip() for name in (request.partition or "").split(","))
+    return tuple(dict.fromkeys(name for name in names if name)) or (request.partition,)
 
 
 def _partitions(snapshot: cluster.ClusterSnapshot, request: cluster.JobRequest) -> frozenset[str] | None:
@@ -116,6 +138,8 @@ def never(node: cluster.NodeState, want: Wanted, demand: shapes.Demand, of_type:
     """Why a node could not take its part even if it were empty and up; None when it could."""
     if want.partitions is not None and not want.partitions.intersection(node.partitions):
         return "partition"
+    if want.beyond and not _any_of(want, node, without=want.beyond):
+        return "partition limit"
     if want.only_listed and want.nodelist is not None and node.name not in want.nodelist:
         return "nodelist"
     if node.name in want.exclude:
@@ -133,6 +157,8 @@ def never(node: cluster.NodeState, want: Wanted, demand: shapes.Demand, of_type:
 def not_now(free: capacity.FreeNode, want: Wanted, demand: shapes.Demand, of_type: int) -> str | None:
     """Why a node that could take its part cannot do so now; None when it can."""
     node = free.node
+    if want.closed and not _any_of(want, node, without=want.beyond | want.closed):
+        return "partition down"
     if node.condition in _CONDITION and not (node.condition is cluster.NodeCondition.RESERVED and want.reservation):
         return _CONDITION[node.condition]
     untouched = free.cpus >= node.cpus and free.gpu_mask == capacity.healthy_mask(node) and not free.unplaced
@@ -146,7 +172,19 @@ def not_now(free: capacity.FreeNode, want: Wanted, demand: shapes.Demand, of_typ
     return "memory" if free.memory_mib < memory else None
 
 
+def _any_of(want: Wanted, node: cluster.NodeState, *, without: frozenset[str]) -> bool:
+    """Whether the job may come to the node through a partition that is not among `without`."""
+    if not node.partitions:
+        return True
+    through = want.partitions if want.partitions is not None else frozenset(node.partitions)
+    return not through.isdisjoint(set(node.partitions) - without)
+
+
+def lacking(free: capacity.Capacity, want: Wanted, positions: tuple[int, ...]) -> bool:
+    """Whether a node that the job must hold is not among `positions`."""
+    return not want.held <= {free.nodes[p].node.name for p in positions}
+
+
 def forced(free: capacity.Capacity, want: Wanted, positions: tuple[int, ...]) -> np.ndarray:
-    """bool [n] over `positions`: nodes that the job must hold (the list is not longer than the job)."""
-    must = want.nodelist if want.nodelist is not None else frozenset()
-    return np.array([free.nodes[p].node.name in must for p in positions], dtype=bool)
+    """bool [n] over `positions`: nodes that the job must hold."""
+    return np.array([free.nodes[p].node.name in want.held for p in positions], dtype=bool)

@@ -156,28 +156,30 @@ def _filled(
     empty: bool,
 ) -> plan.GangResult:
     """A total filled node by node; `fill` says in which sense the answer is best."""
-    shape, request = question.shape, question.request
+    shape = question.shape
+    unit = shape.demand.gpus
     most = np.array(
         [
-            fill.most_gpus(free.nodes[p], int(mask), shape.demand, request, empty=empty)
+            fill.most_units(free.nodes[p], int(mask), shape.steps, empty=empty)
             for p, mask in zip(found.positions, found.masks, strict=True)
         ],
         dtype=np.int64,
     )
     given = fill.choose(
         most,
-        shape.fill,
+        shape.fill // unit,
         problem.forced,
         problem.domain_of,
         required=problem.required,
         spans_roots=problem.spans_roots,
-        count=shape.count if shape.exactly else None,
+        least=shape.count,
+        largest=min([shape.most, *_most_nodes(site, question.request)]),
     )
     if not given:
         solve = plan.SolveResult("filling nodes", plan.Termination.INFEASIBLE)
         return plan.GangResult(solve=solve, fits=found.fits)
     chosen = np.array([candidate for candidate, _ in given], dtype=np.int64)
-    rated = [_rate(site, found.positions[[c]], found.masks[[c]], size) for c, size in given]
+    rated = [_rate(site, found.positions[[c]], found.masks[[c]], size * unit) for c, size in given]
     part = msgspec.structs.replace(
         problem,
         count=len(given),
@@ -191,10 +193,19 @@ def _filled(
     everyone = np.arange(len(given), dtype=np.int64)
     solution = problems.answer(part, problems.Forest(part), everyone, method="filling nodes", floor=floor, seconds=0.0)
     order = [int(chosen[i]) for i in solution.chosen]
-    size_of = dict(given)
+    size_of = {candidate: units * unit for candidate, units in given}
     solved = msgspec.structs.replace(solution.solve, termination=plan.Termination.FEASIBLE)
     solution = msgspec.structs.replace(solution, chosen=tuple(order), solve=solved)
     return _result(site, question, found, solution, [size_of[c] for c in order], free)
+
+
+def _most_nodes(site: Site, request: cluster.JobRequest) -> tuple[int, ...]:
+    """The node limit of the partition that is asked for, if it has one."""
+    return tuple(
+        partition.max_nodes
+        for partition in site.snapshot.partitions
+        if partition.max_nodes is not None and partition.name == request.partition
+    )
 
 
 def candidates(site: Site, question: Question, free: capacity.Capacity, *, empty: bool = False) -> Candidates:
@@ -204,6 +215,8 @@ def candidates(site: Site, question: Question, free: capacity.Capacity, *, empty
     if question.avoid:
         want = msgspec.structs.replace(want, exclude=want.exclude | question.avoid)
     fitting = eligible.check(free, want, demand, empty=empty)
+    if eligible.lacking(free, want, fitting.positions):
+        fitting = msgspec.structs.replace(fitting, positions=(), masks=())
     positions = np.array(fitting.positions, dtype=np.int64)
     masks = np.array(fitting.masks, dtype=np.int64)
     sure = np.array([empty or free.nodes[p].unplaced == 0 for p in fitting.positions], dtype=bool)

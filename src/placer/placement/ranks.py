@@ -23,8 +23,8 @@ def bind(
     notes = ["one rank for each GPU, since the request names no tasks"] if several and not told else []
     nodes: list[plan.NodePlacement] = []
     first = 0
-    for node in placement.nodes:
-        count = _ranks(node, shape, told, first)
+    for done, node in enumerate(placement.nodes):
+        count = _ranks(node, shape, told, first, len(placement.nodes) - done - 1)
         where = position[node.name]
         machine = site.machine(where)
         result = affinity.bind(
@@ -42,10 +42,12 @@ def bind(
     return plan.Placement(tuple(nodes)), tuple(dict.fromkeys(notes))
 
 
-def _ranks(node: plan.NodePlacement, shape: shapes.Shape, told: bool, first: int) -> int:
+def _ranks(node: plan.NodePlacement, shape: shapes.Shape, told: bool, first: int, nodes_after: int) -> int:
+    """Ranks of a node; each node after it gets at least one."""
     if not told:
         return max(1, len(node.gpus))
-    return max(1, min(shape.demand.tasks, shape.ranks - first))
+    here = shape.steps[len(node.gpus) // shape.demand.gpus - 1].tasks if shape.fill else shape.demand.tasks
+    return max(1, min(here, shape.ranks - first - nodes_after))
 
 
 def free_cpus(

@@ -24,8 +24,9 @@ class Demand(msgspec.Struct, frozen=True):
 class Shape(msgspec.Struct, frozen=True):
     """`count` nodes of `demand`; the first `extra` of them give one GPU more. `ranks` in all.
 
-    With `fill` the nodes give that many GPUs in all, each at least one: `demand` is what one GPU needs, and `count` is
-    fixed only where `exactly` says so.
+    With `fill` the nodes give that many GPUs in all, in units of `demand.gpus`, each node at least one unit; `steps[i]`
+    is what a node must give for i + 1 units. `count` is then the least number of nodes and `most` the largest;
+    `exactly` says that they are the same.
     """
 
     count: int
@@ -34,6 +35,8 @@ class Shape(msgspec.Struct, frozen=True):
     ranks: int = 0
     fill: int = 0
     exactly: bool = True
+    most: int = 0
+    steps: tuple[Demand, ...] = ()
 
     @property
     def gpus(self) -> int:
@@ -51,22 +54,48 @@ def of(
     the request contradicts itself.
     """
     _check(request)
+    request = with_tasks(request)
     counts = _node_counts(request, most_gpus, most_nodes)
     shapes = [shape for count in counts if (shape := _shape(request, count, defaults)) is not None]
-    if not shapes:
+    filled = _filled(request, counts[0], most_gpus, defaults)
+    if not shapes and not filled:
         raise errors.RequestError(_no_shape(request), hint="`placer place --help` lists the options that set the shape")
-    return (*shapes[:16], *_filled(request, counts[0], defaults))
+    return (*shapes[:16], *filled)
 
 
-def _filled(request: cluster.JobRequest, least: int, defaults: cluster.Partition | None) -> tuple[Shape, ...]:
+def with_tasks(request: cluster.JobRequest) -> cluster.JobRequest:
+    """The same request with the number of tasks that all GPUs and GPUs for each task imply, as sbatch counts them."""
+    if request.ntasks is not None or not request.gpus or not request.gpus_per_task:
+        return request
+    return msgspec.structs.replace(request, ntasks=request.gpus // request.gpus_per_task)
+
+
+def _filled(
+    request: cluster.JobRequest, least: int, most_gpus: int, defaults: cluster.Partition | None
+) -> tuple[Shape, ...]:
     """A total that no even shape can give may still be filled node by node; Slurm's `--gpus` allows that."""
-    total = request.gpus
+    total = total_gpus(request)
     if total is None or total < 2 or request.gpus_per_node is not None or request.ntasks_per_node is not None:
         return ()
-    cpus = _cpus(request, 1, 1, defaults)
-    demand = Demand(1, cpus, _memory(request, 1, cpus, defaults), 1)
     fixed = request.nodes is not None and request.nodes_max in (None, request.nodes)
-    return (Shape(least, demand, 0, request.ntasks or least, fill=total, exactly=fixed),)
+    unit, many = _unit(request, total, fixed)
+    if not unit:
+        return ()
+    steps = tuple(
+        _demand(request, units * unit, units if many else 1, defaults)
+        for units in range(1, min(total, most_gpus) // unit + 1)
+    )
+    most = least if fixed else request.nodes_max or total // unit
+    one = _demand(request, unit, 1, defaults)
+    return (Shape(least, one, 0, request.ntasks or least, fill=total, exactly=fixed, most=most, steps=steps),)
+
+
+def _unit(request: cluster.JobRequest, total: int, fixed: bool) -> tuple[int, bool]:
+    """GPUs that stay together, and whether each such unit is a task; 0 where tasks cannot be dealt out so."""
+    tasks = request.ntasks
+    if tasks is None or (fixed and tasks == request.nodes and request.gpus_per_task is None):
+        return 1, False  # one task on each node
+    return (total // tasks, True) if total % tasks == 0 else (0, True)
 
 
 def _check(request: cluster.JobRequest) -> None:
@@ -94,11 +123,33 @@ def _check(request: cluster.JobRequest) -> None:
         raise errors.RequestError(
             f"at most {request.nodes_max} nodes is less than the least number of nodes {request.nodes}"
         )
-    fixed = request.nodes and request.gpus_per_node and request.gpus and not request.nodes_max
-    if fixed and (request.nodes or 0) * (request.gpus_per_node or 0) != request.gpus:
+    _check_totals(request)
+
+
+def _check_totals(request: cluster.JobRequest) -> None:
+    """GPUs counted in two ways must agree, as sbatch itself wants it."""
+    total, each, per_task = request.gpus, request.gpus_per_node, request.gpus_per_task
+    if total and each and total % each:
         raise errors.RequestError(
-            f"{request.nodes} nodes with {request.gpus_per_node} GPUs each are not {request.gpus} GPUs in all",
+            f"{total} GPUs in all are not a multiple of {each} GPUs on each node",
+            hint="leave out one of `--gpus`, `--gpus-per-node`",
+        )
+    if total and each and request.nodes and not request.nodes <= total // each <= (request.nodes_max or request.nodes):
+        raise errors.RequestError(
+            f"{request.nodes} nodes with {each} GPUs each are not {total} GPUs in all",
             hint="leave out one of `--nodes`, `--gpus-per-node`, `--gpus`",
+        )
+    if total and per_task and (total % per_task or request.ntasks not in {None, total // per_task}):
+        tasks = "" if request.ntasks is None else f"{request.ntasks} tasks with "
+        raise errors.RequestError(
+            f"{tasks}{per_task} GPUs for each task are not {total} GPUs in all",
+            hint="leave out one of `--gpus`, `--gpus-per-task`, `--ntasks`",
+        )
+    most = request.nodes_max or request.nodes
+    if most and request.ntasks and request.ntasks_per_node and most * request.ntasks_per_node < request.ntasks:
+        raise errors.RequestError(
+            f"{request.ntasks} tasks are more than {request.ntasks_per_node} on each of {most} nodes",
+            hint="leave out one of `--nodes`, `--ntasks`, `--ntasks-per-node`",
         )
 
 
@@ -114,14 +165,14 @@ def total_gpus(request: cluster.JobRequest) -> int | None:
 def _node_counts(request: cluster.JobRequest, most_gpus: int, most_nodes: int) -> list[int]:
     total = total_gpus(request)
     if request.nodes is not None:
-        last = min(request.nodes_max or request.nodes, request.nodes + 64)
-        return list(range(request.nodes, last + 1))
-    if request.gpus_per_node:
-        if total is not None:
-            return [-(-total // request.gpus_per_node)]
-        tasks, per_node = request.ntasks, request.ntasks_per_node
-        return [-(-tasks // per_node)] if tasks and per_node else [1]
-    if total:
+        # sbatch takes fewer nodes where there are fewer tasks than nodes.
+        tasks = request.ntasks if request.ntasks is not None else request.nodes_max or request.nodes
+        first = min(request.nodes, tasks)
+        last = min(request.nodes_max or request.nodes, max(tasks, first), first + 64)
+        return list(range(first, last + 1))
+    if request.gpus_per_node and total is not None:
+        return [-(-total // request.gpus_per_node)]
+    if total and not request.gpus_per_node:
         least = max(1, -(-total // max(most_gpus, 1)))
         even = [n for n in range(least, min(total, max(most_nodes, least)) + 1) if total % n == 0]
         return sorted({*even, least})
@@ -132,13 +183,22 @@ def _node_counts(request: cluster.JobRequest, most_gpus: int, most_nodes: int) -
 
 def _shape(request: cluster.JobRequest, count: int, defaults: cluster.Partition | None) -> Shape | None:
     gpus, extra = _gpus_per_node(request, count)
-    if request.gpus_per_node and gpus != request.gpus_per_node:
+    total = total_gpus(request)
+    if request.gpus_per_node and total is not None and not total <= gpus * count <= (request.gpus or gpus * count):
         return None
     tasks = _tasks_per_node(request, count)
-    most = gpus + (1 if extra else 0)
-    cpus = _cpus(request, most, tasks, defaults)
+    if request.ntasks is not None and tasks * count < request.ntasks:
+        return None
+    if request.gpus_per_task and request.gpus_per_node is None and gpus + extra != tasks * request.gpus_per_task:
+        return None  # the tasks cannot be dealt out evenly with their GPUs
+    demand = _demand(request, gpus + (1 if extra else 0), tasks, defaults)
     ranks = request.ntasks if request.ntasks is not None else tasks * count
-    return Shape(count, Demand(gpus, cpus, _memory(request, most, cpus, defaults), tasks), extra, ranks)
+    return Shape(count, msgspec.structs.replace(demand, gpus=gpus), extra, ranks)
+
+
+def _demand(request: cluster.JobRequest, gpus: int, tasks: int, defaults: cluster.Partition | None) -> Demand:
+    cpus = _cpus(request, gpus, tasks, defaults)
+    return Demand(gpus, cpus, _memory(request, gpus, cpus, defaults), tasks)
 
 
 def _gpus_per_node(request: cluster.JobRequest, count: int) -> tuple[int, int]:

@@ -48,7 +48,8 @@ def test_choose_uses_as_few_nodes_as_any_subset_could(
         np.array([leaf]),
         required=0 if one_leaf else None,
         spans_roots=True,
-        count=count,
+        least=count or 1,
+        largest=count or total,
     )
     least = fewest(most, total, forced, leaf, one_leaf, count)
     assert len(given_gpus) == (least or 0)
@@ -62,7 +63,7 @@ def test_choose_uses_as_few_nodes_as_any_subset_could(
 def test_choose_prefers_the_closest_level_for_the_same_number_of_nodes() -> None:
     domains = np.array([[0, 1, 1], [0, 0, 0]])
     found = fill.choose(
-        np.array([8, 4, 7]), 11, np.zeros(3, dtype=bool), domains, required=None, spans_roots=False, count=None
+        np.array([8, 4, 7]), 11, np.zeros(3, dtype=bool), domains, required=None, spans_roots=False, least=1, largest=9
     )
     assert found == ((1, 4), (2, 7))  # 8 + 4 would do as well, but crosses leaves
 
@@ -70,6 +71,6 @@ def test_choose_prefers_the_closest_level_for_the_same_number_of_nodes() -> None
 def test_choose_without_a_common_root_stays_in_one_tree() -> None:
     apart = np.array([[0, 1, 2]])
     most, free = np.array([4, 4, 4]), np.zeros(3, dtype=bool)
-    assert fill.choose(most, 6, free, apart, required=None, spans_roots=False, count=None) == ()
-    assert len(fill.choose(most, 6, free, apart, required=None, spans_roots=True, count=None)) == 2
-    assert len(fill.choose(most, 6, free, NO_LEVELS, required=None, spans_roots=False, count=None)) == 2
+    assert fill.choose(most, 6, free, apart, required=None, spans_roots=False, least=1, largest=9) == ()
+    assert len(fill.choose(most, 6, free, apart, required=None, spans_roots=True, least=1, largest=9)) == 2
+    assert len(fill.choose(most, 6, free, NO_LEVELS, required=None, spans_roots=False, least=1, largest=9)) == 2

@@ -40,7 +40,9 @@ def test_of_total_on_fixed_nodes_is_spread_evenly() -> None:
 
 
 def test_of_gpus_per_task_counts_tasks() -> None:
-    assert [(s.count, s.demand.gpus, s.demand.tasks) for s in of(gpus_per_task=1, ntasks=8, nodes=2)] == [(2, 4, 4)]
+    even, filled = of(gpus_per_task=1, ntasks=8, nodes=2)
+    assert (even.count, even.demand.gpus, even.demand.tasks) == (2, 4, 4)
+    assert (filled.fill, filled.demand.gpus, [step.tasks for step in filled.steps]) == (8, 1, [1, 2, 3, 4, 5, 6, 7, 8])
 
 
 def test_of_node_range_gives_each_count() -> None:
