@@ -62,3 +62,26 @@ def test_type_mask_compares_names_without_case() -> None:
         name="f1", gpus=(cluster.GpuSlot(0, "A100"), cluster.GpuSlot(1, "v100"), cluster.GpuSlot(2))
     )
     assert [capacity.type_mask(mixed, kind) for kind in (None, "a100", "V100", "h100")] == [0b111, 0b001, 0b010, 0]
+
+
+def test_columns_hold_the_same_amounts_and_survive_absurd_sums() -> None:
+    held = cluster.Allocation("n1", gpus=(0, 1), gpu_count=2, cpus=2**62, memory_mib=300)
+    free = capacity.of(cluster.ClusterSnapshot(nodes=(node("n1"), node("n2")), jobs=(job(held, held, held),)))
+    assert free.columns.gpu_mask.tolist() == [0b11111100, 0b11111111]
+    assert free.columns.memory_mib.tolist() == [100, 1000]
+    assert free.columns.cpus.tolist() == [-(2**63) + 1, 64]
+
+
+def test_classes_nodes_that_differ_in_name_and_use_only_are_one() -> None:
+    nodes = (node("n1"), node("n2", cpus_used=7), node("n3", features=("ib",)), node("n4", gpus=4))
+    held = (cluster.Allocation("n1", gpus=(0,), gpu_count=1),)
+    free = capacity.of(cluster.ClusterSnapshot(nodes=nodes))
+    for one in (free, free.apply(held), capacity.Capacity(free.nodes)):
+        assert one.classes.of.tolist() == [0, 0, 1, 2]
+        assert [found.name for found in one.classes.nodes] == ["n1", "n3", "n4"]
+        assert one.classes.healthy.tolist() == [0xFF, 0xFF, 0xF]
+
+
+def test_of_gpus_beyond_the_width_of_a_mask_are_left_alone() -> None:
+    free = capacity.of(cluster.ClusterSnapshot(nodes=(node(gpus=100),)))
+    assert free.nodes[0].gpus == free.columns.gpu_mask[0].item().bit_count() == 63
