@@ -63,7 +63,7 @@ def read(data: bytes, source: str = "script") -> Script:
     misses: list[NearMiss] = []
     foreign: dict[str, int] = {}
     old_prefix = None
-    stop = len(lines)
+    stop = len(lines) + 1
     for number, line in enumerate(lines, start=1):
         if line.startswith(("#SBATCH", "#SLURM")):
             prefix = 7 if line.startswith("#SBATCH") else 6

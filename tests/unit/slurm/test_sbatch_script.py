@@ -102,6 +102,12 @@ def test_read_of_lines_that_look_like_directives_reports_each_with_its_reason() 
     ]
 
 
+def test_read_of_a_last_line_without_its_end_is_a_directive_as_sbatch_takes_it() -> None:
+    script = sbatch_script.read(b"#!/bin/sh\n#SBATCH --gpus-per-node=1")
+    assert [word.text for word in script.components[0]] == ["--gpus-per-node=1"]
+    assert script.near_misses == ()
+
+
 def test_read_of_a_here_document_takes_its_directives_for_another_script() -> None:
     body = b"#!/bin/sh\ncat > other.sh <<'EOF'\n#SBATCH -N1\nEOF\n#SBATCH -n2\n"
     assert [m.line for m in sbatch_script.read(body).near_misses] == [5]
