@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
+from placer.placement import wiring
 from placer.topology import links
 from placer.topology import types as topo
 
@@ -63,10 +64,8 @@ def of_node(node: topo.NodeTopology) -> View:
                 hidden += not sure
             direct = link is not None and link.type is topo.LinkType.NVLINK and not (switched[i] or switched[j])
             rows[i][j] = rows[j][i] = pair_score(relation, link.lanes if link is not None and direct else 0)
-    told = [gpu.index for gpu in node.gpus if gpu.index is not None]
-    gpus = tuple(told) if len(set(told)) == n else tuple(range(n))
     assumed = (f"PCIe relation of {hidden} GPU pairs is not printed: taken from their NUMA nodes",) if hidden else ()
-    return View(gpus, tuple(map(tuple, rows)), assumed)
+    return View(wiring.gres_indices(node), tuple(map(tuple, rows)), assumed)
 
 
 def _relation(node: topo.NodeTopology, i: int, j: int) -> tuple[str | None, bool]:
