@@ -34,8 +34,10 @@ def test_read_every_fixture_is_a_whole_topology(path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("<?xml version='1.0'?>\n<!DOCTYPE topology SYSTEM 'hwloc2.dtd'>\n<topology>", "hwloc XML"),
-        ('<system version="1">\n', "NCCL"),
+        ("<?xml version='1.0'?>\n<!DOCTYPE topology SYSTEM 'hwloc2.dtd'>\n<topology>", ":3:11: no element found"),
+        ('<!-- a --><system version="1">\n', ":2:1: no element found"),
+        ('<graphs version="1"/>', "plan of rings"),
+        ("<?xml version='1.0'?><project/>", "XML of another kind"),
         ("<!DOCTYPE html><html>", "web page"),
         ("SwitchName=s1 Nodes=gpu[1-4]\n", "placer topo fabric"),
         ("# our tree\n\nSwitchName=s1 Nodes=gpu[1-4]\n", "placer topo fabric"),
@@ -75,9 +77,30 @@ def test_read_every_saved_output_equals_what_it_says() -> None:
     assert len(expected()) == 35
 
 
-def test_read_saved_table_of_peer_access_is_refused() -> None:
+def test_read_saved_table_of_peer_access_denies_the_pair() -> None:
     path = SAVED / "p2p-rw-2gpu-gns.txt"
     if not path.exists():
         pytest.skip(f"no saved outputs at {SAVED}: set PLACER_DATA")
-    with pytest.raises(errors.ParseError, match=r"topo -p2p"):
-        read(path.read_text())
+    node = read(path.read_text())
+    assert (node.no_peer, node.links, node.partial) == ((("GPU0", "GPU1"),), (), True)
+
+
+@pytest.mark.parametrize(
+    ("file", "gpus", "nics", "links"),
+    [
+        ("amd-smi-mi300x-8.txt", 8, 0, 28),
+        ("amd-smi-pcie-2.json", 2, 0, 1),
+        ("hwloc2-synthetic.xml", 0, 0, 0),
+        ("hwloc3-synthetic.xml", 0, 0, 0),
+        ("hwloc3-nvswitch-4.xml", 4, 2, 15),
+        ("nccl-h100-4.xml", 4, 5, 28),
+        ("nccl-vendor-4.xml", 4, 4, 28),
+        ("nvidia-smi-q-a100-4.xml", 4, 0, 0),
+        ("p2p-read-4.txt", 4, 0, 0),
+        ("sysfs-4.txt", 4, 2, 10),
+    ],
+)
+def test_read_every_tools_output_goes_to_its_reader(file: str, gpus: int, nics: int, links: int) -> None:
+    node = read((FIXTURES / "tools" / file).read_text())
+    assert (len(node.gpus), len(node.nics), len(node.links)) == (gpus, nics, links)
+    assert len(list((FIXTURES / "tools").iterdir())) == 10

@@ -66,7 +66,11 @@ def gpus(tree: Tree, notes: _text.Notes) -> tuple[topo.Gpu, ...]:
     found = [a for a, told in tree.files.items() if _pcie.is_gpu(_class(told), _hex(told.get("vendor", "")))]
     if len(found) > _text.MAX_DEVICES:
         notes.add(f"more than {_text.MAX_DEVICES} GPUs: the rest is ignored")
-    return tuple(_gpu(i, a, tree) for i, a in enumerate(sorted(found)[: _text.MAX_DEVICES]))
+    made = tuple(_gpu(i, a, tree) for i, a in enumerate(sorted(found)[: _text.MAX_DEVICES]))
+    for gpu in made:
+        if gpu.pcie_width and gpu.pcie_width_max and gpu.pcie_width < gpu.pcie_width_max:
+            notes.add(f"{gpu.id}: its PCIe link runs with {gpu.pcie_width} of {gpu.pcie_width_max} lanes")
+    return made
 
 
 def _gpu(position: int, address: str, tree: Tree) -> topo.Gpu:

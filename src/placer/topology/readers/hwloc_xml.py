@@ -242,7 +242,7 @@ def _adapters(found: _Found, address: str, named: list[_xml.Element], where: _pc
         if len(found.nics) >= _text.MAX_DEVICES:
             found.notes.add(f"more than {_text.MAX_DEVICES} adapters: the rest is ignored")
             return
-        nic = topo.Nic(name, name if verbs else None, address, where.numa, rdma=bool(verbs))
+        nic = topo.Nic(name, name if verbs else None, address, where.numa, rdma=None if verbs else False)
         found.nics.setdefault(name, (nic, where))
 
 

@@ -169,14 +169,11 @@ def _gpu(node: topo.NodeTopology, gpu: topo.Gpu) -> list[str]:
     speed = f"{float(rate)} GT/s PCIe" if rate else ""
     pci = f'<pci busid="{_pcie.bus_id(gpu.bus_id)}" class="0x030200" link_speed="{speed}"'
     index = position if gpu.index is None else gpu.index
+    width = f'link_width="{gpu.pcie_width_max or 0}"'
     links = [f"    {line}" for line in _links(node, gpu, position)]
-    return [
-        f'{pci} link_width="{gpu.pcie_width_max or 0}">',
-        f'  <gpu dev="{index}"{told}>',
-        *links,
-        "  </gpu>",
-        "</pci>",
-    ]
+    if gpu.index is None and not told and not links:  # as vendors write it: NCCL finds out the rest
+        return [f"{pci} {width}/>"]
+    return [f"{pci} {width}>", f'  <gpu dev="{index}"{told}>', *links, "  </gpu>", "</pci>"]
 
 
 def _links(node: topo.NodeTopology, gpu: topo.Gpu, position: int) -> list[str]:

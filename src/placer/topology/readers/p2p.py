@@ -60,13 +60,14 @@ def read(text: str, *, source: str, name: str) -> topo.NodeTopology:
             notes.add("a table of NVLink, atomics or PCIe states: it tells nothing about peer access", line=table.line)
     if not any(table.states for table in tables):
         raise _text.error("no row of the table can be read", rows, tables[0].line, source=source, hint=HINT)
+    denied = _denied(tables, notes)
     return topo.NodeTopology(
         name=name,
         source=source,
         gpus=tuple(topo.Gpu(id=d, index=int(d[3:])) for d in devices),
         partial=True,
         warnings=notes.texts(),
-        no_peer=_denied(tables, notes),
+        no_peer=denied,
     )
 
 
