@@ -25,8 +25,8 @@ from placer.topology import fabric as fabrics
 from placer.topology import types as topo
 from placer.topology.fabrics import _ib_lines
 
-_MOST_PAIRS = 64
-"""With how many switches of one node each is compared; more than any node or leaf has uplinks."""
+_MOST_PAIRS = 16
+"""With how many switches of one node each is compared; those farther along the list are joined by those between."""
 
 Below = Mapping[str, Mapping[str, float]]
 """Switch -> what is below it -> bandwidth towards it, Gbit/s (links, where no speed is told)."""
