@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from placer import errors
+
 
 def say(text: str = "") -> None:
     """Print data on stdout."""
@@ -18,18 +20,19 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Print a remark on stderr."""
-    click.echo(text, err=True)
+    """Print a remark on stderr; one that cannot be printed is no reason to fail."""
+    with contextlib.suppress(OSError):
+        click.echo(text, err=True)
 
 
 def warn(text: str) -> None:
-    """Print a one-line warning on stderr."""
-    click.echo(f"warning: {text}", err=True)
+    """Print a one-line warning on stderr; it may quote what came from outside."""
+    note(f"warning: {errors.printable(text, 1000)}")
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
     """Print rows under column headings. Cells are text; a terminal cuts them to its width, a file gets them whole."""
-    terminal = sys.stdout.isatty()
+    terminal = sys.stdout is not None and sys.stdout.isatty()
     if not terminal:
         say(plain_table(columns, rows, title=title))
         return
@@ -54,7 +57,7 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title:
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[None]:
     """Show on a terminal that long work goes on; silent elsewhere."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
     from rich import console

@@ -123,6 +123,8 @@ def _from_file(source: str) -> Asked:
 
 def _bytes(source: str) -> bytes:
     try:
+        if source == "-" and sys.stdin is None:
+            raise errors.InputError("standard input is closed", hint="placer place - < train.sbatch")
         if source == "-":
             data = sys.stdin.buffer.read(MAX_BYTES + 1)
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
 import os
 import sys
@@ -22,6 +24,10 @@ VERBS: Final[dict[str, str]] = {
     "config": "Show the configuration and where it comes from",
 }
 """Every verb with its one-line help, so that `--help` imports none of them."""
+
+
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What writing to a full or broken disk answers."""
 
 
 class LazyVerbs(click.Group):
@@ -87,12 +93,21 @@ def invoke(argv: list[str] | None = None) -> int:
         # The reader of our stdout went away (`placer … | head`): nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            return _own_fault(error)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered has no place either
+        return complain(f"cannot write the answer: {error.strerror}", "df -h", 1)
     except Exception as error:  # noqa: BLE001 - the last resort: a fault of placer must not look like a crash
-        if os.environ.get("PLACER_DEBUG"):
-            traceback.print_exc()
-        fault = f"placer failed on its own account: {type(error).__name__}: {errors.printable(str(error))}"
-        return complain(fault, "run it again with PLACER_DEBUG=1 and report what it prints", 1)
+        return _own_fault(error)
     return result if isinstance(result, int) else 0
+
+
+def _own_fault(error: Exception) -> int:
+    if os.environ.get("PLACER_DEBUG"):
+        traceback.print_exc()
+    fault = f"placer failed on its own account: {type(error).__name__}: {errors.printable(str(error))}"
+    return complain(fault, "run it again with PLACER_DEBUG=1 and report what it prints", 1)
 
 
 def _verb_hint(argv: list[str] | None) -> str:
@@ -103,12 +118,17 @@ def _verb_hint(argv: list[str] | None) -> str:
 
 
 def complain(message: str, hint: str | None, exit_code: int) -> int:
-    """Print `error:` and `hint:` on stderr; gives the exit code back."""
+    """Print `error:` and `hint:` on stderr, if there is one to print on; gives the exit code back."""
+    if sys.stderr is None:  # closed by the caller
+        return exit_code
     colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     paint = {"error": "\x1b[1;31merror\x1b[0m", "hint": "\x1b[36mhint\x1b[0m"} if colour else {}
-    print(f"{paint.get('error', 'error')}: {message}", file=sys.stderr)
+    lines = f"{paint.get('error', 'error')}: {message}\n"
     if hint:
-        print(f"\n{paint.get('hint', 'hint')}: {hint}", file=sys.stderr)
+        lines += f"\n{paint.get('hint', 'hint')}: {hint}\n"
+    with contextlib.suppress(OSError):
+        sys.stderr.write(lines)
+        sys.stderr.flush()
     return exit_code
 
 

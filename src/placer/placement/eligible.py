@@ -93,8 +93,13 @@ def _partitions(snapshot: cluster.ClusterSnapshot, request: cluster.JobRequest) 
         return frozenset(default) if default else None
     asked = frozenset(name.strip() for name in request.partition.split(",") if name.strip())
     everywhere = known.keys() | {name for node in snapshot.nodes for name in node.partitions}
+    if asked and not everywhere:
+        raise errors.RequestError(
+            f"the job asks for partition `{errors.printable(request.partition)}`, but this cluster has none",
+            hint="`placer snapshot show` says what was read; `--snapshot` gives another cluster",
+        )
     for name in sorted(asked - everywhere):
-        shown = ", ".join(sorted(everywhere)) or "none"
+        shown = ", ".join(sorted(everywhere))
         raise errors.RequestError(
             f"there is no partition `{errors.printable(name)}`; there are: {shown}", hint="`sinfo -s` lists them"
         )

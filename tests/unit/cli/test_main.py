@@ -69,3 +69,22 @@ def test_invoke_gives_each_failure_its_exit_code(
 def test_complain_without_a_terminal_has_no_colour(capsys: pytest.CaptureFixture[str]) -> None:
     main.complain("broken", "mend it", 1)
     assert capsys.readouterr().err == "error: broken\n\nhint: mend it\n"
+
+
+@pytest.mark.parametrize(
+    ("shell", "code"),
+    [
+        ("{placer} --help >/dev/full", 1),
+        ("{placer} place - <&-", 1),
+        ("{placer} place x --snapshot /nonexistent 2>&-", 1),
+        ("PATH= {placer} place --nodes 1 --from slurm 2>&-", 4),
+        ("PATH= {placer} place --nodes 1 --from slurm 2>/dev/full", 4),
+        ("{placer} --nosuchoption 2>&-", 2),
+    ],
+)
+def test_streams_that_are_closed_or_full_keep_the_exit_code_and_print_no_traceback(shell: str, code: int) -> None:
+    command = shell.format(placer=f"{sys.executable} -m placer")
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert "Traceback" not in done.stderr
+    assert "own account" not in done.stderr
