@@ -128,7 +128,7 @@ def _host() -> cluster.ClusterSnapshot:
         topology=topo.ClusterTopology((node.name,), (node,), (0,)),
         nodes=(cluster.NodeState(name=node.name, gpus=gpus, cpus=cpus, memory_mib=memory),),
         assumptions=("this host alone, taken as idle: no scheduler was found",),
-        left_out=node.warnings,
+        left_out=node.warnings if node.partial else (),
     )
 
 

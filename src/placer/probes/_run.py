@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from placer import errors
 
@@ -16,8 +16,12 @@ MAX_OUTPUT = 8 << 20
 _PATIENCE_SECONDS = 0.5
 
 
-def run(command: Sequence[str], *, timeout_seconds: float) -> str:
-    """Standard output of `command`. Raises CommandMissingError, CommandFailedError or CommandTimeoutError."""
+def run(command: Sequence[str], *, timeout_seconds: float, environment: Mapping[str, str] | None = None) -> str:
+    """Standard output of `command`, with `environment` added to this process's own.
+
+    Messages are asked for in English, and variables that would let hwloc look at another machine are left out. Raises
+    CommandMissingError, CommandFailedError or CommandTimeoutError.
+    """
     program = shutil.which(command[0])
     if program is None:
         raise errors.CommandMissingError(f"{command[0]} is not on PATH", hint=f"command -v {command[0]}")
@@ -29,6 +33,9 @@ def run(command: Sequence[str], *, timeout_seconds: float) -> str:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            env={key: value for key, value in os.environ.items() if not key.startswith("HWLOC_")}
+            | {"LC_ALL": "C"}
+            | dict(environment or {}),
         )
     except OSError as error:
         raise errors.CommandFailedError(f"`{shown}` cannot be run: {error.strerror}", hint=f"ls -l {program}") from None

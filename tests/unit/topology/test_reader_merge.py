@@ -93,10 +93,6 @@ def test_merge_intersects_numa_lists() -> None:
             MATRIX.replace("0-3\t1", "2-5\t1"),
             "the CPU list of a GPU is 0-3 by matrix and 2-5 by other: the former is taken",
         ),
-        (
-            "\tGPU0\tCPU Affinity\nGPU0\t X \t0-3\n",
-            "matrix lists 2 GPUs and other 1, or other names for them: the GPUs of the latter are left out",
-        ),
     ],
 )
 def test_merge_contradiction_is_a_warning_that_names_both_sources(text: str, warning: str) -> None:
@@ -105,6 +101,12 @@ def test_merge_contradiction_is_a_warning_that_names_both_sources(text: str, war
     assert warning in found.warnings
     assert (found.gpus, found.links) == (matrix().gpus, matrix().links)
     assert merge.merge([other, matrix()], name="n1") == found
+
+
+def test_merge_of_matrices_with_other_gpus_is_an_error() -> None:
+    other = msgspec.structs.replace(matrix("\tGPU0\tCPU Affinity\nGPU0\t X \t0-3\n"), source="other")
+    with pytest.raises(errors.InputError, match="matrix and other contradict each other: 2 and 1 GPUs"):
+        merge.merge([matrix(), other], name="n1")
 
 
 def test_merge_counts_contradictions_of_one_kind() -> None:

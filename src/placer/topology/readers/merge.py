@@ -24,7 +24,7 @@ def merge(parts: Sequence[topo.NodeTopology], *, name: str) -> topo.NodeTopology
     A value that one part leaves unknown is taken from another. Where two differ, the more trusted one is taken and
     `warnings` name both sources; `origins` tell where each fact came from. NUMA lists ("one of these") are cut down to
     what all sources allow, without nodes that are memory only. Raises InputError when the parts cannot be about one
-    node, since no GPU that has an address in common has the same UUID.
+    node: no GPU that has an address in common has the same UUID, or none tells an address and they count other GPUs.
     """
     distinct = list(dict.fromkeys(parts))
     if len(distinct) == 1:

@@ -19,6 +19,7 @@ from placer.topology import types as topo
 from placer.topology.readers import _pcie, merge_trust
 
 _LISTED: Final = re.compile(r"GPU\d{1,4}")
+_NUMBERED: Final = re.compile(r"NIC\d{1,5}")
 
 
 class Group(msgspec.Struct):
@@ -92,7 +93,7 @@ def _gpus(parts: Sequence[topo.NodeTopology], findings: merge_trust.Findings, as
     if not known and anonymous:
         base = max(anonymous, key=lambda at: (len(parts[at].gpus), -at))
         groups = [Group(gpus={base: gpu}) for gpu in parts[base].gpus]
-        _by_name(parts, base, [at for at in anonymous if at != base], groups, findings)
+        _by_name(parts, base, [at for at in anonymous if at != base], groups)
         return groups
     for at in anonymous:
         target = next((other for other in known if _in_pci_order(parts[other], parts[at])), None)
@@ -135,17 +136,13 @@ def _by_name(
     base: int,
     others: Sequence[int],
     groups: list[Group],
-    findings: merge_trust.Findings,
 ) -> None:
-    """Join parts none of which tells an address: by the GPUs' names, when they list the same ones."""
+    """Join parts none of which tells an address: by the GPUs' names. Raises InputError when they list others."""
     place = {group.gpus[base].id: group for group in groups}
     for at in others:
         if {gpu.id for gpu in parts[at].gpus} != place.keys():
-            findings.say(
-                f"{parts[base].source} lists {len(place)} GPUs and {parts[at].source} {len(parts[at].gpus)}, or other "
-                "names for them: the GPUs of the latter are left out"
-            )
-            continue
+            what = f"{len(place)} and {len(parts[at].gpus)} GPUs without addresses, or other names for them"
+            raise _different(parts[base], parts[at], f"contradict each other: {what}")
         for gpu in parts[at].gpus:
             place[gpu.id].gpus[at] = gpu
 
@@ -183,11 +180,14 @@ def _one_node(parts: Sequence[topo.NodeTopology]) -> None:
             theirs = {_pcie.bus_id(gpu.bus_id): gpu.uuid for gpu in b.gpus if gpu.bus_id and gpu.uuid}
             common = mine.keys() & theirs.keys()
             if common and all(mine[address] != theirs[address] for address in common):
-                sources = f"{errors.printable(a.source)} and {errors.printable(b.source)}"
-                raise errors.InputError(
-                    f"{sources} are about different nodes: every GPU has another UUID",
-                    hint=f"placer topo {errors.printable(b.source)}",
-                )
+                raise _different(a, b, "are about different nodes: every GPU has another UUID")
+
+
+def _different(a: topo.NodeTopology, b: topo.NodeTopology, what: str) -> errors.InputError:
+    return errors.InputError(
+        f"{errors.printable(a.source)} and {errors.printable(b.source)} {what}",
+        hint=f"give the sources of one node only: `placer topo {errors.printable(b.source)}` shows the second alone",
+    )
 
 
 # --- adapters
@@ -218,4 +218,6 @@ def _same_nic(nic: topo.Nic, group: Group) -> bool:
     addresses = {_pcie.bus_id(other.bus_id) for other in group.nics.values() if other.bus_id}
     if address and addresses:
         return address in addresses
-    return not (nic.name or names or address or addresses) and nic.id in {other.id for other in group.nics.values()}
+    # Nothing to compare: a device name like eth0 is one adapter, while NIC0 is a number that each tool gives anew.
+    nameless = not (nic.name or names or address or addresses)
+    return (nameless or _NUMBERED.fullmatch(nic.id) is None) and nic.id in {other.id for other in group.nics.values()}

@@ -6,12 +6,15 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from placer.topology import types as topo
 from placer.topology.readers import (
     _text,
     _xml,
     amd_smi,
     hwloc_xml,
+    merge_trust,
     nccl_xml,
     nvidia_smi,
     nvidia_xml,
@@ -30,6 +33,17 @@ _BY_ROOT: Final[dict[str, Reader]] = {
 }
 """Readers by the name of an XML document's first element."""
 
+_TOOLS: Final[dict[Reader, merge_trust.Tool]] = {
+    hwloc_xml.read: merge_trust.Tool.HWLOC,
+    nccl_xml.read: merge_trust.Tool.NCCL,
+    nvidia_xml.read: merge_trust.Tool.NVIDIA_XML,
+    sysfs.read_listing: merge_trust.Tool.SYSFS,
+    amd_smi.read: merge_trust.Tool.AMD,
+    rocm_smi.read: merge_trust.Tool.AMD,
+    p2p.read: merge_trust.Tool.MATRIX,
+    nvidia_smi.read_matrix: merge_trust.Tool.MATRIX,
+}
+
 # What people hand over by mistake; read by other means or not at all, but worth a better word than "no matrix".
 _KNOWN_OTHERS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"\s*<(?:!DOCTYPE html|html)\b", re.IGNORECASE), "a web page"),
@@ -42,8 +56,12 @@ _KNOWN_OTHERS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
 
 
 def read(text: str, *, source: str, name: str) -> topo.NodeTopology:
-    """The topology of one node from any text that placer reads. Raises ParseError, and nothing else."""
-    return _reader(text, source)(text, source=source, name=name)
+    """The topology of one node from any text that placer reads, with the `tool` that wrote it.
+
+    Raises ParseError, and nothing else.
+    """
+    reader = _reader(text, source)
+    return msgspec.structs.replace(reader(text, source=source, name=name), tool=_TOOLS[reader].value)
 
 
 def _reader(text: str, source: str) -> Reader:
