@@ -9,13 +9,35 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from placer import errors, hostlist
 from placer.cluster import capacity
 from placer.cluster import types as cluster
-from placer.placement import features, shapes
+from placer.placement import features, leftover, shapes
 from placer.placement import types as placement
 
+Mask = npt.NDArray[np.bool_]
+
+_FITS = ""
+_REASONS = (
+    "partition",
+    "partition limit",
+    "nodelist",
+    "excluded",
+    "features",
+    "gpu-type",
+    "node-shape",
+    "partition down",
+    "down",
+    "drained",
+    "reserved",
+    "in use",
+    "gpus",
+    "cpu",
+    "memory",
+    _FITS,
+)
 _CONDITION = {
     cluster.NodeCondition.DOWN: "down",
     cluster.NodeCondition.DRAINED: "drained",
@@ -51,10 +73,9 @@ def wanted(
     snapshot: cluster.ClusterSnapshot, request: cluster.JobRequest, variant: features.Variant, count: int
 ) -> Wanted:
     """Resolve a request against a snapshot. Raises RequestError for partitions or nodes that are not there."""
-    names = frozenset(node.name for node in snapshot.nodes)
     partitions = _partitions(snapshot, request)
-    named = _nodes(request.nodelist, names, "nodelist")
-    excluded = _nodes(request.exclude, names, "exclude") or frozenset()
+    named = _nodes(request.nodelist, snapshot, "nodelist")
+    excluded = _nodes(request.exclude, snapshot, "exclude") or frozenset()
     return Wanted(
         partitions=partitions,
         beyond=frozenset(p.name for p in snapshot.partitions if _exceeds(request, count, p)),
@@ -77,7 +98,7 @@ def _exceeds(request: cluster.JobRequest, count: int, partition: cluster.Partiti
 
 def listed(snapshot: cluster.ClusterSnapshot, request: cluster.JobRequest) -> int:
     """How many nodes the request names that it must hold. Raises RequestError for nodes that are not there."""
-    return len(_nodes(request.nodelist, frozenset(node.name for node in snapshot.nodes), "nodelist") or ())
+    return len(_nodes(request.nodelist, snapshot, "nodelist") or ())
 
 
 def partitions(request: cluster.JobRequest) -> tuple[str | None, ...]:
@@ -106,10 +127,11 @@ def _partitions(snapshot: cluster.ClusterSnapshot, request: cluster.JobRequest) 
     return asked
 
 
-def _nodes(text: str | None, known: frozenset[str], what: str) -> frozenset[str] | None:
+def _nodes(text: str | None, snapshot: cluster.ClusterSnapshot, what: str) -> frozenset[str] | None:
     if not text:
         return None
     asked = frozenset(hostlist.expand(text, source=f"--{what}"))
+    known = frozenset(node.name for node in snapshot.nodes)
     for name in sorted(asked - known, key=hostlist.natural_key):
         raise errors.RequestError(
             f"`{what}` names node `{errors.printable(name)}`, which is not in the cluster",
@@ -119,36 +141,39 @@ def _nodes(text: str | None, known: frozenset[str], what: str) -> frozenset[str]
 
 
 def check(free: capacity.Capacity, want: Wanted, demand: shapes.Demand, *, empty: bool = False) -> Eligible:
-    """Test every node. With `empty` nodes count as up and unused: what could ever fit."""
-    positions: list[int] = []
-    masks: list[int] = []
-    excluded: dict[str, int] = {}
-    types: dict[tuple[cluster.GpuSlot, ...], int] = {}
-    for position, node in enumerate(free.nodes):
-        slots = node.node.gpus
-        of_type = types.get(slots)
-        if of_type is None:
-            of_type = types[slots] = capacity.type_mask(node.node, want.gpu_type) & capacity.healthy_mask(node.node)
-        reason = never(node.node, want, demand, of_type) or (None if empty else not_now(node, want, demand, of_type))
-        if reason is None:
-            positions.append(position)
-            masks.append(of_type if empty else node.gpu_mask & of_type)
-        else:
-            excluded[reason] = excluded.get(reason, 0) + 1
-    counted = tuple(sorted(excluded.items(), key=lambda item: (-item[1], item[0])))
-    return Eligible(tuple(positions), tuple(masks), placement.Fits(len(positions), len(free.nodes), counted))
+    """Test every node. With `empty` nodes count as up and unused: what could ever fit.
+
+    Reasons are tested for all nodes at once: what is the same for a whole class of nodes once for the class, names
+    and free amounts as arrays. A node's reason is the first of `_REASONS` that applies to it.
+    """
+    classes = free.classes
+    of_type = (
+        np.array([capacity.type_mask(node, want.gpu_type) for node in classes.nodes], dtype=np.int64) & classes.healthy
+    )
+    told = [_of_class(node, want, demand, int(mask)) for node, mask in zip(classes.nodes, of_type, strict=True)]
+    if not empty:
+        told = [reason or _closed(node, want) for node, reason in zip(classes.nodes, told, strict=True)]
+    reasons = np.array([_REASONS.index(reason or _FITS) for reason in told], dtype=np.int64)[classes.of]
+    masks = of_type[classes.of]
+    tests = _names(free, want)
+    if not empty:
+        masks = masks & free.columns.gpu_mask
+        tests += _amounts(free, want, demand, masks)
+    for reason, fails in tests:
+        reasons[fails] = np.minimum(reasons[fails], _REASONS.index(reason))
+    positions = np.flatnonzero(reasons == len(_REASONS) - 1)
+    counts = zip(_REASONS[:-1], np.bincount(reasons, minlength=len(_REASONS)).tolist(), strict=False)
+    counted = tuple(sorted(((name, n) for name, n in counts if n), key=lambda item: (-item[1], item[0])))
+    fits = placement.Fits(len(positions), len(free.nodes), counted)
+    return Eligible(tuple(positions.tolist()), tuple(masks[positions].tolist()), fits)
 
 
-def never(node: cluster.NodeState, want: Wanted, demand: shapes.Demand, of_type: int) -> str | None:
-    """Why a node could not take its part even if it were empty and up; None when it could."""
+def _of_class(node: cluster.NodeState, want: Wanted, demand: shapes.Demand, of_type: int) -> str | None:
+    """Why no node like this one could take its part even if it were empty and up; None when it could."""
     if want.partitions is not None and not want.partitions.intersection(node.partitions):
         return "partition"
     if want.beyond and not _any_of(want, node, without=want.beyond):
         return "partition limit"
-    if want.only_listed and want.nodelist is not None and node.name not in want.nodelist:
-        return "nodelist"
-    if node.name in want.exclude:
-        return "excluded"
     if not want.variant.every(frozenset(node.features)):
         return "features"
     if demand.gpus and not of_type:
@@ -159,22 +184,49 @@ def never(node: cluster.NodeState, want: Wanted, demand: shapes.Demand, of_type:
     return "node-shape" if too_small else None
 
 
-def not_now(free: capacity.FreeNode, want: Wanted, demand: shapes.Demand, of_type: int) -> str | None:
-    """Why a node that could take its part cannot do so now; None when it can."""
-    node = free.node
+def _closed(node: cluster.NodeState, want: Wanted) -> str | None:
+    """Why no node like this one takes work now, whatever is free."""
     if want.closed and not _any_of(want, node, without=want.beyond | want.closed):
         return "partition down"
-    if node.condition in _CONDITION and not (node.condition is cluster.NodeCondition.RESERVED and want.reservation):
-        return _CONDITION[node.condition]
-    untouched = free.cpus >= node.cpus and free.gpu_mask == capacity.healthy_mask(node) and not free.unplaced
-    if want.exclusive and not untouched:
-        return "in use"
-    if (free.gpu_mask & of_type).bit_count() - free.unplaced < demand.gpus:
-        return "gpus"
-    if free.cpus < demand.cpus or free.cpus <= 0:
-        return "cpu"
-    memory = demand.memory_mib if demand.memory_mib is not None else node.memory_mib
-    return "memory" if free.memory_mib < memory else None
+    if node.condition is cluster.NodeCondition.RESERVED and want.reservation:
+        return None
+    return _CONDITION.get(node.condition)
+
+
+def _names(free: capacity.Capacity, want: Wanted) -> list[tuple[str, Mask]]:
+    """Reasons that lie in a node's name, and which nodes they keep out."""
+    found = []
+    if want.only_listed and want.nodelist is not None:
+        found.append(("nodelist", ~_among(free, want.nodelist)))
+    if want.exclude:
+        found.append(("excluded", _among(free, want.exclude)))
+    return found
+
+
+def _among(free: capacity.Capacity, names: frozenset[str]) -> Mask:
+    inside = np.zeros(len(free.nodes), dtype=np.bool_)
+    inside[[free.positions[name] for name in names if name in free.positions]] = True
+    return inside
+
+
+def _amounts(
+    free: capacity.Capacity, want: Wanted, demand: shapes.Demand, masks: npt.NDArray[np.int64]
+) -> list[tuple[str, Mask]]:
+    """Reasons that lie in what is free now, and which nodes they keep out. `masks` holds free GPUs of the type."""
+    columns, classes = free.columns, free.classes
+    cpus = np.array([node.cpus for node in classes.nodes], dtype=np.int64)[classes.of]
+    memory: npt.NDArray[np.int64] | int | None = demand.memory_mib
+    if memory is None:
+        memory = np.array([node.memory_mib for node in classes.nodes], dtype=np.int64)[classes.of]
+    found = [
+        ("gpus", leftover.popcount(masks) - columns.unplaced < demand.gpus),
+        ("cpu", (columns.cpus < demand.cpus) | (columns.cpus <= 0)),
+        ("memory", columns.memory_mib < memory),
+    ]
+    if want.exclusive:
+        whole = (columns.gpu_mask == classes.healthy[classes.of]) & (columns.unplaced == 0)
+        found.append(("in use", ~(whole & (columns.cpus >= cpus))))
+    return found
 
 
 def _any_of(want: Wanted, node: cluster.NodeState, *, without: frozenset[str]) -> bool:
@@ -187,9 +239,9 @@ def _any_of(want: Wanted, node: cluster.NodeState, *, without: frozenset[str]) -
 
 def lacking(free: capacity.Capacity, want: Wanted, positions: tuple[int, ...]) -> bool:
     """Whether a node that the job must hold is not among `positions`."""
-    return not want.held <= {free.nodes[p].node.name for p in positions}
+    return bool(want.held) and not want.held <= {free.nodes[p].node.name for p in positions}
 
 
-def forced(free: capacity.Capacity, want: Wanted, positions: tuple[int, ...]) -> np.ndarray:
+def forced(free: capacity.Capacity, want: Wanted, positions: tuple[int, ...]) -> Mask:
     """bool [n] over `positions`: nodes that the job must hold."""
-    return np.array([free.nodes[p].node.name in want.held for p in positions], dtype=bool)
+    return _among(free, want.held)[np.array(positions, dtype=np.int64)]
