@@ -13,7 +13,7 @@ import msgspec
 
 from placer.cluster import capacity
 from placer.cluster import types as cluster
-from placer.placement import bandwidth, gpuset, leftover
+from placer.placement import bandwidth, fgd, gpuset, leftover
 from placer.placement import gang_problem as problems
 from placer.placement import types as plan
 
@@ -74,7 +74,7 @@ def predict(
 
 
 def terms(
-    snapshot: cluster.ClusterSnapshot,
+    mix: fgd.Mix,
     free: capacity.Capacity,
     parts: Sequence[Part],
     sets: Sequence[gpuset.SetChoice | None],
@@ -82,7 +82,7 @@ def terms(
     predicted: plan.Prediction,
     preferred: str | None,
 ) -> tuple[plan.ScoreTerm, ...]:
-    """The named terms of the objective for a chosen placement."""
+    """The named terms of the objective for a chosen placement; `mix` is what the cluster's own jobs ask for."""
     found = []
     if preferred is not None:
         found.append(_unmet(predicted, preferred))
@@ -92,7 +92,7 @@ def terms(
     damage = sum(chosen.damage for chosen in sets if chosen is not None) / 1000
     why = "sets of 1, 2, 4, 8 … GPUs of full quality that the nodes could still hold before and cannot after"
     found.append(plan.ScoreTerm("leftover damage", damage, "GPUs", why))
-    found.append(_fgd(snapshot, free, parts, sets, demand_cpus))
+    found.append(_fgd(mix, free, parts, sets, demand_cpus))
     return tuple(found)
 
 
@@ -119,22 +119,27 @@ def _spread(predicted: plan.Prediction) -> plan.ScoreTerm:
 
 
 def _fgd(
-    snapshot: cluster.ClusterSnapshot,
+    mix: fgd.Mix,
     free: capacity.Capacity,
     parts: Sequence[Part],
     sets: Sequence[gpuset.SetChoice | None],
     demand_cpus: int,
 ) -> plan.ScoreTerm:
     """Fragments added for the cluster's own mix of jobs (FGD, Weng et al. 2023), in GPUs."""
-    mix = leftover.mix(snapshot.jobs)
+    known: dict[tuple[int, int, int], float] = {}
+
+    def wasted(mask: int, count: int, cpus: int) -> float:
+        if (mask, count, cpus) not in known:
+            known[mask, count, cpus] = leftover.fgd_node(mask, count, cpus, mix)
+        return known[mask, count, cpus]
+
     change = 0.0
     for part, chosen in zip(parts, sets, strict=True):
         if chosen is None:
             continue
         node = free.nodes[part.position]
-        before = leftover.fgd_node(node.gpu_mask, len(node.node.gpus), node.cpus, mix)
-        after = leftover.fgd_node(node.gpu_mask & ~chosen.mask, len(node.node.gpus), node.cpus - demand_cpus, mix)
-        change += after - before
+        before = wasted(node.gpu_mask, len(node.node.gpus), node.cpus)
+        change += wasted(node.gpu_mask & ~chosen.mask, len(node.node.gpus), node.cpus - demand_cpus) - before
     why = (
         f"free GPUs that the cluster's own {len(mix)} job types can no longer use (FGD)"
         if mix

@@ -7,6 +7,8 @@ The reasons, in the order they are tested: `partition`, `partition limit` (its t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -113,8 +115,10 @@ def _partitions(snapshot: cluster.ClusterSnapshot, request: cluster.JobRequest) 
         default = [name for name, partition in known.items() if partition.default]
         return frozenset(default) if default else None
     asked = frozenset(name.strip() for name in request.partition.split(",") if name.strip())
+    if asked <= known.keys():
+        return asked
     everywhere = known.keys() | {name for node in snapshot.nodes for name in node.partitions}
-    if asked and not everywhere:
+    if not everywhere:
         raise errors.RequestError(
             f"the job asks for partition `{errors.printable(request.partition)}`, but this cluster has none",
             hint="`placer snapshot show` says what was read; `--snapshot` gives another cluster",
@@ -237,11 +241,11 @@ def _any_of(want: Wanted, node: cluster.NodeState, *, without: frozenset[str]) -
     return not through.isdisjoint(set(node.partitions) - without)
 
 
-def lacking(free: capacity.Capacity, want: Wanted, positions: tuple[int, ...]) -> bool:
+def lacking(free: capacity.Capacity, want: Wanted, positions: Sequence[int]) -> bool:
     """Whether a node that the job must hold is not among `positions`."""
     return bool(want.held) and not want.held <= {free.nodes[p].node.name for p in positions}
 
 
-def forced(free: capacity.Capacity, want: Wanted, positions: tuple[int, ...]) -> Mask:
+def forced(free: capacity.Capacity, want: Wanted, positions: Sequence[int] | npt.NDArray[np.int64]) -> Mask:
     """bool [n] over `positions`: nodes that the job must hold."""
-    return _among(free, want.held)[np.array(positions, dtype=np.int64)]
+    return _among(free, want.held)[np.asarray(positions, dtype=np.int64)]

@@ -7,6 +7,7 @@ among the candidates; `affinity` binds the ranks.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from placer import errors
 from placer.cluster import capacity
 from placer.cluster import types as cluster
-from placer.placement import bandwidth, cost, eligible, features, fill, gang, gpuset, shapes
+from placer.placement import bandwidth, cost, eligible, features, fgd, fill, gang, gpuset, leftover, shapes
 from placer.placement import gang_problem as problems
 from placer.placement import types as plan
 from placer.topology import index as topology_index
@@ -24,7 +25,7 @@ from placer.topology import links
 from placer.topology import types as topo
 
 
-class Site(msgspec.Struct, frozen=True):
+class Site(msgspec.Struct, frozen=True, dict=True):
     """A snapshot made ready for searches: dense indices and GPU-set tables, built once and used for every question."""
 
     snapshot: cluster.ClusterSnapshot
@@ -37,6 +38,26 @@ class Site(msgspec.Struct, frozen=True):
     def machine(self, position: int) -> topo.NodeTopology | None:
         """The wiring of a node of the snapshot; None = unknown."""
         return self.tables[self.table_of[position]].machine
+
+    @functools.cached_property
+    def table_numbers(self) -> npt.NDArray[np.int64]:
+        """`table_of` as an array."""
+        return np.array(self.table_of, dtype=np.int64)
+
+    @functools.cached_property
+    def domain_of(self) -> npt.NDArray[np.int32]:
+        """int [L, nodes]: the domain of each node of the snapshot at each level, -1 = none."""
+        return self.index.domain_of[:, self.index.rows([node.name for node in self.snapshot.nodes])]
+
+    @functools.cached_property
+    def mix(self) -> fgd.Mix:
+        """What the cluster's own jobs ask for."""
+        return leftover.mix(self.snapshot.jobs)
+
+    @functools.cached_property
+    def nic_bounds(self) -> dict[tuple[int, int], float | None]:
+        """(table, mask of a GPU set) -> what its NICs carry, GB/s, as far as it was asked for."""
+        return {}
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -219,7 +240,7 @@ def candidates(site: Site, question: Question, free: capacity.Capacity, *, empty
         fitting = msgspec.structs.replace(fitting, positions=(), masks=())
     positions = np.array(fitting.positions, dtype=np.int64)
     masks = np.array(fitting.masks, dtype=np.int64)
-    sure = np.array([empty or free.nodes[p].unplaced == 0 for p in fitting.positions], dtype=bool)
+    sure = np.full(len(positions), fill_value=True) if empty else free.columns.unplaced[positions] == 0
     busbw, nic, damage = _rate(site, positions, masks, demand.gpus)
     busbw[~sure] = np.nan
     return Candidates(positions, masks, busbw, nic, damage, sure, fitting.fits)
@@ -233,43 +254,49 @@ def _rate(
     damage = np.zeros(n, dtype=np.int64)
     if gpus == 0:
         return busbw, nic, damage
-    table_of = np.array([site.table_of[p] for p in positions], dtype=np.int64)
+    table_of = site.table_numbers[positions]
     for number in np.unique(table_of):
         rows = np.flatnonzero(table_of == number)
         table = site.tables[number]
         chosen, busbw[rows], damage[rows] = table.best_many(masks[rows], gpus)
         if gpus == 1:
             busbw[rows] = np.inf  # one GPU has nobody to talk to inside its node
-        for mask in np.unique(chosen):
-            bound = bandwidth.nic_bound(table.machine, gpuset.indices(int(mask))) if table.machine is not None else None
-            if bound is not None:
-                nic[rows[chosen == mask]] = bound
+        sets, which = np.unique(chosen, return_inverse=True)
+        bounds = [_nic_bound(site, int(number), mask) for mask in sets.tolist()]
+        nic[rows] = np.array([np.nan if bound is None else bound for bound in bounds])[which]
     return busbw, nic, damage
+
+
+def _nic_bound(site: Site, number: int, mask: int) -> float | None:
+    machine = site.tables[number].machine
+    if machine is None:
+        return None
+    if (number, mask) not in site.nic_bounds:
+        site.nic_bounds[number, mask] = bandwidth.nic_bound(machine, gpuset.indices(mask))
+    return site.nic_bounds[number, mask]
 
 
 def _problem(site: Site, question: Question, found: Candidates, free: capacity.Capacity) -> problems.GangProblem:
     shape, request = question.shape, question.request
     levels = [level.name for level in site.snapshot.topology.fabric.levels]
     want = eligible.wanted(site.snapshot, request, question.variant, shape.count)
-    positions = tuple(int(p) for p in found.positions)
-    where = site.index.rows([site.snapshot.nodes[p].name for p in positions])
     limit = request.switches if request.switches is not None and levels else None
     required = level_index(levels, request.topology.required, "required")
     if limit == 1:
         required = 0 if required is None else min(required, 0)
     return problems.GangProblem(
-        domain_of=site.index.domain_of[:, where],
+        domain_of=site.domain_of[:, found.positions],
         bandwidth=found.busbw,
         nic=found.nic,
         damage=found.damage,
         count=shape.count,
-        forced=eligible.forced(free, want, positions),
+        forced=eligible.forced(free, want, found.positions),
         required=required,
         preferred=level_index(levels, request.topology.preferred, "preferred"),
         max_domains=((0, limit),) if limit is not None and limit > 1 else (),
         oversubscription=site.oversubscription,
         spans_roots=site.snapshot.source.system != "slurm" or not levels,
-        side=_side(site, question, found, positions),
+        side=_side(question, found, free),
     )
 
 
@@ -286,16 +313,15 @@ def level_index(levels: Sequence[str], name: str | None, what: str) -> int | Non
     return levels.index(name)
 
 
-def _side(
-    site: Site, question: Question, found: Candidates, positions: tuple[int, ...]
-) -> tuple[problems.SideConstraint, ...]:
+def _side(question: Question, found: Candidates, free: capacity.Capacity) -> tuple[problems.SideConstraint, ...]:
     """Constraints that no domain tree can hold: counted features, and nodes that must give one GPU more."""
     sides = []
+    classes = free.classes
     for feature, least in question.variant.at_least:
-        has = np.array([feature in site.snapshot.nodes[p].features for p in positions], dtype=bool)
-        sides.append(problems.SideConstraint(members=has, at_least=least))
+        has = np.array([feature in node.features for node in classes.nodes], dtype=np.bool_)
+        sides.append(problems.SideConstraint(members=has[classes.of[found.positions]], at_least=least))
     if question.shape.extra:
-        wider = np.array([int(m).bit_count() > question.shape.demand.gpus for m in found.masks], dtype=bool)
+        wider = leftover.popcount(found.masks) > question.shape.demand.gpus
         sides.append(problems.SideConstraint(members=wider, at_least=question.shape.extra))
     return tuple(sides)
 
@@ -333,7 +359,7 @@ def _result(
         fits=found.fits,
         placement=cost.placement(site.snapshot, chosen, sets),
         score=cost.terms(
-            site.snapshot,
+            site.mix,
             free,
             chosen,
             sets,
