@@ -84,10 +84,11 @@ def _saved(path: str, topologies: dict[str, topo.NodeTopology]) -> cluster.Clust
         from placer.slurm import snapshot
 
         return assume_wiring.from_catalogue(snapshot.build(recordings.read(pathlib.Path(path)), topologies=topologies))
+    from placer.cluster import assume_wiring
     from placer.files import snapshots
     from placer.topology import catalog
 
-    return snapshots.read(pathlib.Path(path), find_machine=catalog.find)
+    return assume_wiring.said(snapshots.read(pathlib.Path(path), find_machine=catalog.find))
 
 
 def _slurm(

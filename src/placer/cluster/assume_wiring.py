@@ -9,6 +9,7 @@ import msgspec
 from placer import hostlist
 from placer.cluster import types
 from placer.topology import catalog
+from placer.topology import catalog_build as build
 from placer.topology import types as topo
 
 
@@ -57,6 +58,19 @@ def from_catalogue(snapshot: types.ClusterSnapshot) -> types.ClusterSnapshot:
         ),
         assumptions=tuple(said),
     )
+
+
+def said(snapshot: types.ClusterSnapshot) -> types.ClusterSnapshot:
+    """The snapshot with a word in `assumptions` for every machine of the catalogue that its nodes are wired like."""
+    topology = snapshot.topology
+    used: dict[str, list[str]] = {}
+    for name, number in zip(topology.nodes, topology.machine_of, strict=True):
+        for text in topology.machines[number].assumed if number >= 0 else ():
+            if text.startswith(build.ASSUMED):
+                used.setdefault(text, []).append(name)
+    added = [f"{hostlist.fold(names)}: {text}" for text, names in used.items()]
+    new = [text for text in added if text not in snapshot.assumptions]
+    return msgspec.structs.replace(snapshot, assumptions=(*snapshot.assumptions, *new)) if new else snapshot
 
 
 def _unknown(nodes: Sequence[str]) -> str:

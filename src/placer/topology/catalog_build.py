@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from placer.topology import types as topo
+
+ASSUMED: Final = "wiring from the catalogue: "
+"""How `assumed` of every machine begins."""
 
 
 class Machine(msgspec.Struct, frozen=True):
@@ -135,5 +139,5 @@ def machine(
         cores=on.cores,
         machine=name,
         partial=len(links) < devices * (devices - 1) // 2,
-        assumed=(f"wiring from the catalogue: {name} ({source})",),
+        assumed=(f"{ASSUMED}{name} ({source})",),
     )
