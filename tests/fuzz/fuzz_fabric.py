@@ -45,9 +45,10 @@ READERS: dict[str, tuple[Reader, Switches | None, tuple[str, ...]]] = {
 # Words that mean something to some reader, put where they do not belong.
 WORDS = (
     b"[1-99999999]", b"[", b"]", b"{", b"}", b",", b":", b"=", b"-", b"#", b'"', b"'", b"&a", b"*a", b"<<: *a",
-    b"!!str", b"|", b">", b"?", b"%YAML 1.2", b"---", b"...", b"\x00", b"\xff\xfe", b"\xc3", b"\x1b[2J", "\u202e".encode(),
-    b"\r", b"\n", b"\t", b"\\\n", b"null", b"~", b"-1", b"0", b"99999999999999999999", b"1e9", b"SwitchName=", b"Nodes=",
-    b"Switches=", b"BlockName=", b"BlockSizes=3,5", b"switches:", b"nodes:", b"kind: HyperNode", b"spec:",
+    b"!!str", b"|", b">", b"?", b"%YAML 1.2", b"---", b"...", b"\x00", b"\xff\xfe", b"\xc3", b"\x1b[2J",
+    "\u202e".encode(), b"\r", b"\n", b"\t", b"\\\n", b"null", b"~", b"-1", b"0", b"99999999999999999999", b"1e9",
+    b"SwitchName=", b"Nodes=", b"Switches=", b"BlockName=", b"BlockSizes=3,5", b"switches:", b"nodes:", b"spec:",
+    b"kind: HyperNode",
     b"Switch\t1 \"", b'"S-1"[1]', b"Ca\t1 \"H-1\"", b"4xNDR", b"host",
 )  # fmt: skip
 

@@ -95,7 +95,7 @@ def _topology(topology: topo.ClusterTopology, node: _Names) -> topo.ClusterTopol
             m,
             name=f"machine{i}",
             source="anonymised",
-            gpus=tuple(msgspec.structs.replace(g, uuid=None) for g in m.gpus),
+            gpus=tuple(msgspec.structs.replace(g, uuid=None, clique=None) for g in m.gpus),
             warnings=(),
         )
         for i, m in enumerate(topology.machines, 1)
@@ -104,5 +104,5 @@ def _topology(topology: topo.ClusterTopology, node: _Names) -> topo.ClusterTopol
         topology,
         nodes=_all(topology.nodes, node),
         machines=machines,
-        fabric=msgspec.structs.replace(fabric, domains=domains, warnings=()),
+        fabric=msgspec.structs.replace(fabric, domains=domains, warnings=(), kept=None),
     )
