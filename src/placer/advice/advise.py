@@ -133,9 +133,16 @@ def _fits_now(site: job.Site, request: cluster.JobRequest, options: advice.Optio
         fits=found.result.fits,
         start=advice.Start(site.snapshot.source.taken, "free now"),
         alternatives=alternatives.now(site, found.question, found.result, options),
-        commands=commands.to_start(site.snapshot, request, found.question.shape, placement, options.script),
+        commands=commands.to_start(
+            site.snapshot, request, found.question.shape, placement, options.script, told=_told(options)
+        ),
         notes=(*assumed, *_remarks(site, request)),
     )
+
+
+def _told(options: advice.Options) -> bool:
+    """Whether the script alone says what the job asks for."""
+    return options.script is not None and not options.overridden
 
 
 def _must_wait(
@@ -156,7 +163,7 @@ def _must_wait(
         fits=now.result.fits,
         start=start.estimate(site.snapshot, site.free, fits),
         alternatives=alternatives.instead(site, now.question, options),
-        commands=commands.to_wait(site.snapshot, request, ever.question.shape, options.script),
+        commands=commands.to_wait(site.snapshot, request, ever.question.shape, options.script, told=_told(options)),
         notes=_remarks(site, request),
     )
 

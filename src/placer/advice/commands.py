@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from placer import hostlist
+from placer import hostlist, units
 from placer.cluster import types as cluster
 from placer.placement import shapes
 from placer.placement import types as plan
@@ -16,21 +16,32 @@ def to_start(
     shape: shapes.Shape,
     placement: plan.Placement,
     script: str | None,
+    *,
+    told: bool,
 ) -> tuple[str, ...]:
-    """What submits the job to the chosen nodes, and what starts its ranks there."""
+    """What submits the job to the chosen nodes, and what starts its ranks there; `told`: the script says it all."""
     names = hostlist.fold([node.name for node in placement.nodes])
-    submit = ["sbatch", f"--nodelist={names}", *([] if script else _shape_options(request, shape)), _script(script)]
+    submit = ["sbatch", f"--nodelist={names}", *([] if told else _options(request, shape)), _script(script)]
     return (_line(submit), *_launch(request, placement))
 
 
 def to_wait(
-    snapshot: cluster.ClusterSnapshot, request: cluster.JobRequest, shape: shapes.Shape, script: str | None
+    snapshot: cluster.ClusterSnapshot,
+    request: cluster.JobRequest,
+    shape: shapes.Shape,
+    script: str | None,
+    *,
+    told: bool,
 ) -> tuple[str, ...]:
     """What submits a job that has to wait: its shape and soft wishes, no pinned nodes, since a pin delays it."""
     wishes = (
         ["--switches=1"] if shape.count > 1 and snapshot.topology.fabric.levels and request.switches is None else []
     )
-    submit = ["sbatch", *wishes, *([] if script else _shape_options(request, shape)), _script(script)]
+    if not told:
+        wishes += _options(request, shape)
+        wishes += [f"--nodelist={request.nodelist}"] if request.nodelist else []
+        wishes += [f"--switches={request.switches}"] if request.switches is not None else []
+    submit = ["sbatch", *wishes, _script(script)]
     return (_line(submit),)
 
 
@@ -39,22 +50,43 @@ def to_look(snapshot: cluster.ClusterSnapshot) -> tuple[str, ...]:
     return ("sinfo -o '%P %D %c %m %G %f'",) if snapshot.source.system == "slurm" else ("placer snapshot show",)
 
 
-def _shape_options(request: cluster.JobRequest, shape: shapes.Shape) -> list[str]:
+def _options(request: cluster.JobRequest, shape: shapes.Shape) -> list[str]:
+    """The request as options of sbatch, in the shape that was found; nodes and switches are the caller's."""
     kind = f"{request.gpu_type}:" if request.gpu_type else ""
     options = [f"--nodes={shape.count}"] if shape.exactly else []
     if shape.extra or shape.fill:
         options.append(f"--gpus={kind}{shape.gpus}")
+        options += [f"--gpus-per-task={request.gpus_per_task}"] if request.gpus_per_task else []
     elif shape.demand.gpus:
         options.append(f"--gpus-per-node={kind}{shape.demand.gpus}")
-    if request.ntasks_per_node is not None:
-        options.append(f"--ntasks-per-node={request.ntasks_per_node}")
-    elif request.ntasks is not None:
+    if request.ntasks is not None:
         options.append(f"--ntasks={request.ntasks}")
-    if request.cpus_per_task is not None:
-        options.append(f"--cpus-per-task={request.cpus_per_task}")
-    if request.partition is not None:
-        options.append(f"--partition={request.partition}")
-    return options
+    said: tuple[tuple[str, object], ...] = (
+        ("ntasks-per-node", request.ntasks_per_node),
+        ("cpus-per-task", request.cpus_per_task),
+        ("cpus-per-gpu", request.cpus_per_gpu),
+        *_memory(request),
+        ("threads-per-core", request.threads_per_core),
+        ("partition", request.partition),
+        ("constraint", request.constraint),
+        ("exclude", request.exclude),
+        ("reservation", request.reservation),
+        ("time", units.format_duration(request.time_limit) if request.time_limit else None),
+    )
+    options += [f"--{name}={value}" for name, value in said if value is not None]
+    return [*options, "--exclusive"] if request.exclusive else options
+
+
+def _memory(request: cluster.JobRequest) -> tuple[tuple[str, object], ...]:
+    if request.whole_memory:
+        return (("mem", 0),)
+    amounts = (
+        ("mem", request.memory_per_node_mib),
+        ("mem-per-gpu", request.memory_per_gpu_mib),
+        ("mem-per-cpu", request.memory_per_cpu_mib),
+    )
+    given = [(name, units.format_memory(mib)) for name, mib in amounts if mib is not None]
+    return tuple(given[:1])  # sbatch takes one of them
 
 
 def _launch(request: cluster.JobRequest, placement: plan.Placement) -> tuple[str, ...]:

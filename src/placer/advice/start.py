@@ -44,7 +44,7 @@ def estimate(
 
 
 def _hopeless(ending: int, endless: int) -> str:
-    missing = "nodes that are down, drained or reserved are missing"
+    missing = "nodes or partitions that are down, drained or reserved are missing"
     if ending:
         more = f" and {endless} without a time limit run on" if endless else ""
         return f"not even after all {ending} running jobs have ended{more}: {missing}"

@@ -41,6 +41,7 @@ class Options(msgspec.Struct, frozen=True):
     nic_gbits: float | None = None  # speed of a NIC where nothing tells it
     alternatives: int = 3
     script: str | None = None
+    overridden: bool = False  # the request says more than the script
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,9 @@ from placer.topology import types as topo
 MAX_ROWS = 16
 """Rows of a table before the rest is counted only; `-o json` has them all."""
 
+MAX_COMMAND = 131_072
+"""Characters of one command line that Linux takes as one word, so that no honest command is cut."""
+
 
 def text(found: advice.Advice, snapshot: cluster.ClusterSnapshot) -> str:
     """The whole answer as plain text."""
@@ -139,7 +142,7 @@ def _alternatives(found: tuple[advice.Alternative, ...]) -> str:
 
 
 def _commands(found: tuple[str, ...]) -> str:
-    return "\n".join(["to run it:", *(f"  {line}" for line in found)]) if found else ""
+    return "\n".join(["to run it:", *(f"  {errors.printable(line, MAX_COMMAND)}" for line in found)]) if found else ""
 
 
 def _notes(found: tuple[str, ...]) -> str:

@@ -160,7 +160,7 @@ def _override(request: cluster.JobRequest, asked: RequestOptions) -> cluster.Job
         changes |= {"memory_per_gpu_mib": None, "memory_per_cpu_mib": None}
     if asked.mem_per_gpu is not None:
         changes |= {"memory_per_gpu_mib": units.parse_memory(asked.mem_per_gpu, source="--mem-per-gpu")}
-        changes |= {"memory_per_node_mib": None, "memory_per_cpu_mib": None}
+        changes |= {"memory_per_node_mib": None, "memory_per_cpu_mib": None, "whole_memory": False}
     if asked.exclusive:
         changes["exclusive"] = True
     if asked.required is not None or asked.preferred is not None:

@@ -28,7 +28,11 @@ EXAMPLES = (
     "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="Form of the answer."
 )
 @click.option(
-    "--limit", "solve_seconds", type=float, metavar="SECONDS", help="Answer with the best found after so long."
+    "--limit",
+    "solve_seconds",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Answer with the best found after so long.",
 )
 def command(
     request: str | None,
@@ -76,6 +80,7 @@ def advise(
         oversubscription=tuple(settings.oversubscription.items()),
         nic_gbits=settings.nic_gbits,
         script=wanted.script,
+        overridden=asked != _request.RequestOptions(),
     )
     found = adviser.advise(snapshot, wanted.request, options)
     from placer.cli import _render

@@ -145,6 +145,16 @@ def _check_totals(request: cluster.JobRequest) -> None:
             f"{tasks}{per_task} GPUs for each task are not {total} GPUs in all",
             hint="leave out one of `--gpus`, `--gpus-per-task`, `--ntasks`",
         )
+    least = _least_nodes(request)
+    if total and per_task and total // per_task < least:
+        raise errors.RequestError(
+            f"{total // per_task} tasks with {per_task} GPUs each are fewer than {least} nodes",
+            hint="leave out one of `--gpus`, `--gpus-per-task`, `--nodes`",
+        )
+    if total is not None and each is None and 0 < total < least:
+        raise errors.RequestError(
+            f"{total} GPUs in all are fewer than {least} nodes", hint="ask for at least one GPU on each node"
+        )
     most = request.nodes_max or request.nodes
     if most and request.ntasks and request.ntasks_per_node and most * request.ntasks_per_node < request.ntasks:
         raise errors.RequestError(
@@ -165,11 +175,11 @@ def total_gpus(request: cluster.JobRequest) -> int | None:
 def _node_counts(request: cluster.JobRequest, most_gpus: int, most_nodes: int) -> list[int]:
     total = total_gpus(request)
     if request.nodes is not None:
-        # sbatch takes fewer nodes where there are fewer tasks than nodes.
-        tasks = request.ntasks if request.ntasks is not None else request.nodes_max or request.nodes
-        first = min(request.nodes, tasks)
-        last = min(request.nodes_max or request.nodes, max(tasks, first), first + 64)
-        return list(range(first, last + 1))
+        first = _least_nodes(request)
+        last = min(
+            request.nodes_max or request.nodes, request.ntasks or request.nodes_max or first, total or first + 64
+        )
+        return list(range(first, max(first, min(last, first + 64)) + 1))
     if request.gpus_per_node and total is not None:
         return [-(-total // request.gpus_per_node)]
     if total and not request.gpus_per_node:
@@ -181,6 +191,11 @@ def _node_counts(request: cluster.JobRequest, most_gpus: int, most_nodes: int) -
     return [1]
 
 
+def _least_nodes(request: cluster.JobRequest) -> int:
+    """The number of nodes asked for; sbatch takes fewer where there are fewer tasks."""
+    return min(request.nodes or 1, request.ntasks or request.nodes or 1)
+
+
 def _shape(request: cluster.JobRequest, count: int, defaults: cluster.Partition | None) -> Shape | None:
     gpus, extra = _gpus_per_node(request, count)
     total = total_gpus(request)
@@ -189,7 +204,7 @@ def _shape(request: cluster.JobRequest, count: int, defaults: cluster.Partition 
     tasks = _tasks_per_node(request, count)
     if request.ntasks is not None and tasks * count < request.ntasks:
         return None
-    if request.gpus_per_task and request.gpus_per_node is None and gpus + extra != tasks * request.gpus_per_task:
+    if request.gpus_per_task and request.gpus_per_node is None and (extra or gpus != tasks * request.gpus_per_task):
         return None  # the tasks cannot be dealt out evenly with their GPUs
     demand = _demand(request, gpus + (1 if extra else 0), tasks, defaults)
     ranks = request.ntasks if request.ntasks is not None else tasks * count
