@@ -13,6 +13,7 @@ import msgspec
 from placer import errors
 
 if TYPE_CHECKING:
+    from placer.cluster import types as cluster
     from placer.topology import types as topo
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,11 +36,27 @@ class Choice(msgspec.Struct, frozen=True):
     columns: str | None = None
     topology: str | None = None
     only: str | None = None
+    site_labels: tuple[str, ...] = ()  # of the configuration
 
     @property
     def keys(self) -> list[str] | None:
-        """The label keys, closest first."""
-        return None if self.labels is None else [key.strip() for key in self.labels.split(",") if key.strip()]
+        """The label keys, closest first: those asked for, else the site's; None = every dialect."""
+        if self.labels is None:
+            return list(self.site_labels) or None
+        return [key.strip() for key in self.labels.split(",") if key.strip()]
+
+
+def relabelled(made: topo.Fabric, nodes: Sequence[cluster.NodeState], choice: Choice, source: str) -> topo.Fabric:
+    """The fabric of a snapshot, from the nodes' labels where keys were asked for.
+
+    The site's keys of the configuration only take the place of no fabric, or of one that came from labels too.
+    """
+    from placer.topology import labels
+
+    told = any(level.label is None for level in made.levels)
+    if choice.labels is None and (told or not choice.site_labels):
+        return made
+    return labels.fabric_of(((node.name, dict(node.labels)) for node in nodes), choice.keys, source=source)
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -180,10 +197,7 @@ def switches(text: str, source: str) -> tuple[topo.Switch, ...]:
 def _snapshot(text: str, source: str, choice: Choice) -> Found:
     from placer.cluster import codec
     from placer.files import snapshots
-    from placer.topology import labels
 
     found = codec.decode(snapshots.parse_document(text.encode(errors="replace"), source=source), source=source)
-    made = found.topology.fabric
-    if choice.labels is not None:
-        made = labels.fabric_of(((n.name, dict(n.labels)) for n in found.nodes), choice.keys, source=source)
+    made = relabelled(found.topology.fabric, found.nodes, choice, source)
     return Found(made, found.topology.nodes, source)

@@ -48,18 +48,19 @@ def are_fabrics(found: Sequence[Text]) -> bool:
 
 def fabric(found: Sequence[Text], choice: _topo_forms.Choice, source: _sources.SourceOptions) -> _topo_forms.Found:
     """The fabric of the sources; without any, that of the snapshot or of the cluster."""
+    from placer.files import config
+
+    settings = config.load()
+    choice = msgspec.structs.replace(choice, site_labels=tuple(settings.level_labels))
     if found:
         if source.snapshot is not None:
             raise errors.UsageError("a SOURCE and `--snapshot` exclude each other", hint="placer topo fabric --help")
         return _topo_forms.read([(entry.text or "", entry.name) for entry in found], choice)
-    from placer.files import config
-    from placer.topology import fabric_parts, labels
+    from placer.topology import fabric_parts
 
-    snapshot = _sources.read(source, config.load())
-    made = snapshot.topology.fabric
+    snapshot = _sources.read(source, settings)
     origin = source.snapshot or snapshot.source.system
-    if choice.labels is not None:
-        made = labels.fabric_of(((n.name, dict(n.labels)) for n in snapshot.nodes), choice.keys, source=origin)
+    made = _topo_forms.relabelled(snapshot.topology.fabric, snapshot.nodes, choice, origin)
     if choice.only is not None:
         from placer import hostlist
 

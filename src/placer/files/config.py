@@ -29,6 +29,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Speed of a network adapter where nothing tells it, in Gbit/s."""
     oversubscription: dict[str, float] = {}
     """Bandwidth below a level divided by the bandwidth above it, by level name."""
+    level_labels: list[str] = []
+    """Node labels that are the levels of a fabric, closest to the node first; none = every dialect that is known."""
     solve_seconds: float = 10.0
     """How long a search may take before it answers with the best found."""
 

@@ -107,6 +107,16 @@ def test_fabric_of_a_snapshot_with_labels_and_no_levels(
         assert [d["nodes"] for d in own["domains"]] == ["n[0-3]"]
 
 
+def test_fabric_labels_of_the_configuration_count_where_none_are_asked_for(
+    capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.yaml").write_text("level_labels: [example.net/hall]\n")
+    monkeypatch.setenv("PLACER_CONFIG", str(tmp_path / "config.yaml"))
+    assert [v["name"] for v in document(capsys, "fabric", "fixtures/fabric/nodes.yaml")["levels"]] == ["hall"]
+    asked = document(capsys, "fabric", "fixtures/fabric/nodes.yaml", "--labels", "example.net/rack")
+    assert [v["name"] for v in asked["levels"]] == ["rack"]
+
+
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
