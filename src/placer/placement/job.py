@@ -154,17 +154,71 @@ def search(
     """The best placement of one shape, proven; or none, with counted exclusions.
 
     `free` replaces the site's free amounts (a later moment); `empty` asks what an empty, whole cluster would give.
+    The limit covers all of it; when it strikes, the best answer so far comes with termination LIMIT and a bound that
+    holds. A greedy answer of a tree of domains is there whenever one exists, however short the limit.
     """
+    deadline = problems.Deadline(question.limits)
     now = free or site.free
     found = candidates(site, question, now, empty=empty)
     problem = _problem(site, question, found, now)
     if question.shape.fill:
-        return _filled(site, question, found, problem, now, empty=empty)
-    solution = gang.solve(problem, question.limits)
-    if not solution.chosen:
-        return plan.GangResult(solve=solution.solve, fits=found.fits)
-    sizes = _sizes(question.shape, [int(found.masks[c]).bit_count() for c in solution.chosen])
-    return _result(site, question, found, solution, sizes, now)
+        result = _filled(site, question, found, problem, now, empty=empty)
+    else:
+        solution = gang.solve(problem, deadline.rest)
+        result = plan.GangResult(solve=solution.solve, fits=found.fits)
+        if solution.chosen:
+            sizes = _sizes(question.shape, [int(found.masks[c]).bit_count() for c in solution.chosen])
+            result = _result(site, question, found, solution, sizes, now)
+    solve = msgspec.structs.replace(result.solve, seconds=deadline.seconds)
+    return msgspec.structs.replace(result, solve=solve)
+
+
+def possible(site: Site, question: Question, free: capacity.Capacity) -> bool | None:
+    """Whether the shape fits at all into what is free; None when the limit came before an answer.
+
+    Neither bandwidth nor damage decides that, so no set of GPUs is rated, and the greedy choice is enough where
+    domains nest and nothing crosses them.
+    """
+    deadline = problems.Deadline(question.limits)
+    found = _fitting(site, question, free, empty=False)
+    problem = msgspec.structs.replace(_problem(site, question, found, free), preferred=None)
+    if question.shape.fill:
+        return bool(_given(site, question, found, problem, free, empty=False))
+    for limits in (plan.SolveLimits(seconds=0.0), deadline.rest):
+        solution = gang.solve(problem, limits)
+        if solution.chosen or solution.solve.termination is plan.Termination.INFEASIBLE:
+            return bool(solution.chosen)
+    return None
+
+
+def _given(
+    site: Site,
+    question: Question,
+    found: Candidates,
+    problem: problems.GangProblem,
+    free: capacity.Capacity,
+    *,
+    empty: bool,
+) -> tuple[tuple[int, int], ...]:
+    """(candidate, units of GPUs) of a total that is filled node by node."""
+    shape = question.shape
+    most = np.array(
+        [
+            fill.most_units(free.nodes[p], int(mask), shape.steps, empty=empty)
+            for p, mask in zip(found.positions, found.masks, strict=True)
+        ],
+        dtype=np.int64,
+    )
+    return fill.choose(
+        most,
+        shape.fill // shape.demand.gpus,
+        problem.forced,
+        problem.domain_of,
+        required=problem.required,
+        spans_roots=problem.spans_roots,
+        least=shape.count,
+        largest=min([shape.most, *_most_nodes(site, question.request)]),
+    )
 
 
 def _filled(
@@ -177,25 +231,8 @@ def _filled(
     empty: bool,
 ) -> plan.GangResult:
     """A total filled node by node; `fill` says in which sense the answer is best."""
-    shape = question.shape
-    unit = shape.demand.gpus
-    most = np.array(
-        [
-            fill.most_units(free.nodes[p], int(mask), shape.steps, empty=empty)
-            for p, mask in zip(found.positions, found.masks, strict=True)
-        ],
-        dtype=np.int64,
-    )
-    given = fill.choose(
-        most,
-        shape.fill // unit,
-        problem.forced,
-        problem.domain_of,
-        required=problem.required,
-        spans_roots=problem.spans_roots,
-        least=shape.count,
-        largest=min([shape.most, *_most_nodes(site, question.request)]),
-    )
+    unit = question.shape.demand.gpus
+    given = _given(site, question, found, problem, free, empty=empty)
     if not given:
         solve = plan.SolveResult("filling nodes", plan.Termination.INFEASIBLE)
         return plan.GangResult(solve=solve, fits=found.fits)
@@ -231,6 +268,14 @@ def _most_nodes(site: Site, request: cluster.JobRequest) -> tuple[int, ...]:
 
 def candidates(site: Site, question: Question, free: capacity.Capacity, *, empty: bool = False) -> Candidates:
     """Test every node and rate the best GPU set of each that fits."""
+    found = _fitting(site, question, free, empty=empty)
+    busbw, nic, damage = _rate(site, found.positions, found.masks, question.shape.demand.gpus)
+    busbw[~found.sure] = np.nan
+    return msgspec.structs.replace(found, busbw=busbw, nic=nic, damage=damage)
+
+
+def _fitting(site: Site, question: Question, free: capacity.Capacity, *, empty: bool) -> Candidates:
+    """The nodes that fit, none of them rated: nothing limits and nothing is spoilt."""
     demand = question.shape.demand
     want = eligible.wanted(site.snapshot, question.request, question.variant, question.shape.count)
     if question.avoid:
@@ -241,9 +286,9 @@ def candidates(site: Site, question: Question, free: capacity.Capacity, *, empty
     positions = np.array(fitting.positions, dtype=np.int64)
     masks = np.array(fitting.masks, dtype=np.int64)
     sure = np.full(len(positions), fill_value=True) if empty else free.columns.unplaced[positions] == 0
-    busbw, nic, damage = _rate(site, positions, masks, demand.gpus)
-    busbw[~sure] = np.nan
-    return Candidates(positions, masks, busbw, nic, damage, sure, fitting.fits)
+    n = len(positions)
+    unlimited, unknown = np.full(n, np.inf), np.full(n, np.nan)
+    return Candidates(positions, masks, unlimited, unknown, np.zeros(n, dtype=np.int64), sure, fitting.fits)
 
 
 def _rate(
