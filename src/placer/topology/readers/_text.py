@@ -17,6 +17,7 @@ MAX_CPUS: Final = 8192
 MAX_LINE: Final = 1 << 16
 """Characters of a line that can still be part of a matrix; 512 columns take about 4,000."""
 _MAX_NOTES: Final = 20
+_MAX_ATTEMPTS: Final = 500  # to note something; a text that is wrong all over must not be slow to read
 
 # A control sequence: ESC [, parameter bytes, intermediate bytes, final byte (ECMA-48, 5.4). `\t` and text never match.
 _CONTROL_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
@@ -65,18 +66,20 @@ class Notes:
 
     def __init__(self) -> None:
         self._texts: list[str] = []
+        self._attempts = 0
         self._more = 0
 
     @property
     def full(self) -> bool:
         """Whether more notes are only counted."""
-        return len(self._texts) >= _MAX_NOTES
+        return len(self._texts) >= _MAX_NOTES or self._attempts >= _MAX_ATTEMPTS
 
     def add(self, text: str, *, line: int | None = None) -> None:
         """Note one thing, once; `line` counts from 1."""
         if self.full:
             self._more += 1
             return
+        self._attempts += 1
         note = errors.printable(text if line is None else f"line {line}: {text}", 200)
         if note not in self._texts:
             self._texts.append(note)

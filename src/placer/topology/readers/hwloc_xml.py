@@ -114,7 +114,7 @@ def _walk(found: _Found, element: _xml.Element, package: int | None, machine: _x
     elif kind == "NUMANode":
         _numa_node(found, element, number, package)
     elif kind == "Core":
-        threads = tuple(sorted(_threads(element))) or _mask(found, element, "cpuset")
+        threads = tuple(sorted(set(_threads(element)))) or _mask(found, element, "cpuset")
         if threads and len(found.cores) < _text.MAX_CPUS:
             found.cores.append(threads)
         return
