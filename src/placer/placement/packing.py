@@ -85,8 +85,7 @@ class Rule:
     def earning(self, cpu_milli: packing.Ints, gpu_milli: packing.Ints) -> Floats:
         """(B,) V in GPUs."""
         sums = self._prices[gpu_milli // packing_holes.GRID].sum(axis=1)
-        earning: Floats = (cpu_milli[:, None] * _CPU_PRICES + sums).min(axis=1)
-        return earning
+        return np.asarray((cpu_milli[:, None] * _CPU_PRICES + sums).min(axis=1))
 
     def prices(self, arrived: float, free_milli: Floats) -> Floats | None:
         """(M,) π, off the score of a pod for each GPU it asks for; None = no model has one. See `packing_prices`."""
@@ -112,7 +111,7 @@ class Rule:
         lost += FILL * self._fill.of(cpu, free, model, sums[:, prices:])
         lost /= packing.WHOLE
         lost[free == 0] = 0.0
-        return lost
+        return np.asarray(lost)
 
 
 _CPU_PRICES: Final = np.array(packing_holes.PRICES) / 1000.0  # for one thousandth of a CPU

@@ -36,7 +36,7 @@ class Fill:
         several = sorted({k for _, u, k in merged if k > 1 or u >= packing.WHOLE})
         grid = np.arange(packing_holes.STEPS + 1) * packing_holes.GRID
         self.columns = np.stack([grid // u for u in sizes] + [grid // packing.WHOLE], axis=1).astype(np.float64)
-        self._idle = len(sizes)
+        self._column = np.array([*range(len(sizes)), *[len(sizes)] * len(several)], dtype=np.int64)
         self._by = np.array([1.0] * len(sizes) + [float(k) for k in several])
         shares = {u: i for i, u in enumerate(sizes)}
         whole = {k: len(sizes) + i for i, k in enumerate(several)}
@@ -50,13 +50,8 @@ class Fill:
 
     def of(self, cpu_milli: Ints, gpu_sum: Ints, model: Ints, counts: Floats) -> Floats:
         """(B,) H in thousandths of a GPU; `counts` (B, K) are the sums of `columns` over a node's GPUs."""
-        held = np.concatenate([counts[:, : self._idle], counts[:, self._idle :].repeat(self._kinds_of_whole, 1)], axis=1)
-        held = np.floor(held / self._by)
+        held = np.floor(counts.take(self._column, axis=1) / self._by)
         filled = np.minimum(held[:, self._slot], cpu_milli[:, None] * self._per_cpu)
         taken = filled @ self._taken[0] if self._same else np.einsum("bt,bt->b", filled, self._taken[model])
         left: Floats = self._total[model] * gpu_sum - taken
         return left
-
-    @property
-    def _kinds_of_whole(self) -> int:
-        return len(self._by) - self._idle

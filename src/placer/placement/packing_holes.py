@@ -12,8 +12,8 @@ by an unbounded knapsack and added until there is none. Then a hole of g earns v
 and v(1) = 1. The duals are degenerate: v is the mean over DRAWS problems with d_u ~ Poisson(DRAWN p_u / Σ p_u).
 
 Value of a node. With a price μ of CPU (GPUs for a CPU), a share of size u earns on average over its types j
-r_u(μ) = Σ_j p_j max(0, v(u) − μ c_j) / Σ_j p_j, a whole GPU likewise with v = 1, and a hole v_μ(g) = max {Σ r_u(μ) n_u :
-Σ u n_u <= g}. A node with c CPUs free and holes g_i earns at most
+r_u(μ) = Σ_j p_j max(0, v(u) − μ c_j) / Σ_j p_j, a whole GPU likewise with v = 1, and a hole
+v_μ(g) = max {Σ r_u(μ) n_u : Σ u n_u <= g}. A node with c CPUs free and holes g_i earns at most
 
     V(n) = min over μ of  μ c + Σ_i v_μ(g_i)
 
@@ -76,24 +76,27 @@ def hole_values(mix: Sequence[fgd.Weighted]) -> Floats:
     mean = np.zeros(STEPS + 1)
     for _ in range(DRAWS if sizes else 0):
         demand = {s: int(draw.poisson(DRAWN * shares[s] / total)) for s in sizes}
-        mean += knapsack(_duals(demand, patterns)) / DRAWS
+        mean += knapsack(duals(demand, patterns)) / DRAWS
     mean[STEPS] = 1.0
     return mean
 
 
-def _duals(demand: Mapping[int, int], patterns: list[dict[int, int]]) -> dict[int, float]:
-    """λ of one cutting-stock problem; `patterns` grows by those that were found to be violated."""
+def duals(demand: Mapping[int, float], patterns: list[dict[int, int]]) -> dict[int, float]:
+    """λ of one cutting-stock problem, by sizes in steps; Σ d_u λ_u is the least (fractional) number of GPUs.
+
+    `patterns` is kept between problems of the same sizes, and grows by those that were found to be violated.
+    """
     while True:
         model = milp.Model()
         number = {s: model.variable(0.0, 1.0, cost=-float(d)) for s, d in demand.items()}
         for pattern in patterns:
-            model.row(((number[s], float(n)) for s, n in pattern.items()), high=1.0)
+            model.row(((number[s], float(n)) for s, n in pattern.items() if s in number), high=1.0)
         values = milp.solve(model).values
-        duals = {s: values[i] for s, i in number.items()}
-        best = knapsack(duals)
+        found = {s: values[i] for s, i in number.items()}
+        best = knapsack(found)
         if best[STEPS] <= 1.0 + _SLACK:
-            return duals
-        patterns.append(_pattern(duals, best))
+            return found
+        patterns.append(_pattern(found, best))
 
 
 def _pattern(earn: Mapping[int, float], best: Floats) -> dict[int, int]:

@@ -82,7 +82,7 @@ def options(gpu_milli: Ints, pod: fgd.Pod) -> Options:
 
 
 def several(gpu_milli: Ints, pod: fgd.Pod) -> Bools:
-    """(B, G) which GPUs a pod of one or more GPUs takes: those with least left that suffice, the first ones of equals."""
+    """(B, G) which GPUs a pod of one or more takes: those with least left that suffice, the first ones of equals."""
     room = gpu_milli >= pod.gpu_milli
     if pod.gpu_milli >= WHOLE:  # all with room are equal
         chosen: Bools = room & (room.cumsum(axis=1) <= pod.gpu_count)
@@ -97,7 +97,8 @@ def tightest(gpu_milli: Ints, pod: fgd.Pod) -> Ints:
     """(B,) for a pod of one GPU the one with least left that suffices, the first of equals; `NO_GPU` for other pods."""
     if pod.gpu_count != 1:
         return np.full(len(gpu_milli), NO_GPU)
-    return np.where(gpu_milli >= pod.gpu_milli, gpu_milli, WHOLE + 1).argmin(axis=1)
+    tight: Ints = np.where(gpu_milli >= pod.gpu_milli, gpu_milli, WHOLE + 1).argmin(axis=1)
+    return tight
 
 
 def best(found: Options, value: Floats, shape: tuple[int, int]) -> Scores:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
+from placer.placement import fgd
 from placer.placement import packing_nodes as packing
 from placer.simulation import openb
 
@@ -32,15 +33,15 @@ Potential = Callable[[packing.Nodes], packing.Floats]
 """(B,) Φ in GPUs: what is free on a node and of no use, lower is better."""
 
 
-class Move(msgspec.Struct, frozen=True):
-    """Pod q goes from node a to GPU `goal_gpu` of node b; the new pod comes to `gpu` of a. States are after both."""
+class _Plan(msgspec.Struct, frozen=True):
+    """K moves: pod `q` goes from node `a` to `goal_gpu` of node `b`, then the new pod comes to `gpu` of a."""
 
-    q: int
-    a: int
-    b: int
-    goal_gpu: int
-    gpu: int
-    states: tuple[int, int, int, int]
+    q: packing.Ints
+    a: packing.Ints
+    b: packing.Ints
+    goal_gpu: packing.Ints
+    gpu: packing.Ints
+    gain: packing.Floats
 
 
 class Mover:
@@ -48,13 +49,16 @@ class Mover:
 
     def __init__(self, run: replay.Replay, budget: int, potential: Potential) -> None:
         self.run, self.budget, self.potential, self.made = run, budget, potential, 0
-        count = len(run.pods)
-        self._node = np.full(count, NOWHERE, dtype=np.int64)  # does not run, or may not be moved
-        self._gpu = np.full(count, packing.NO_GPU, dtype=np.int64)
-        self._cpu = np.array([p.cpu_milli for p in run.pods], dtype=np.int64)
-        self._memory = np.array([p.memory_mib for p in run.pods], dtype=np.int64)
-        self._milli = np.array([p.demand_milli for p in run.pods], dtype=np.int64)
+        pods = run.pods
+        self._node = np.full(len(pods), NOWHERE, dtype=np.int64)  # does not run, or may not be moved
+        self._gpu = np.full(len(pods), packing.NO_GPU, dtype=np.int64)
+        self._cpu = np.array([p.cpu_milli for p in pods], dtype=np.int64)
+        self._memory = np.array([p.memory_mib for p in pods], dtype=np.int64)
+        self._milli = np.array([p.demand_milli for p in pods], dtype=np.int64)
         self._kind = np.array(run.kind_of, dtype=np.int64)
+        alike = [(kind, p.models, p.memory_mib) for kind, p in zip(run.kind_of, pods, strict=True)]
+        number = {key: i for i, key in enumerate(dict.fromkeys(alike))}
+        self._alike = np.array([number[key] for key in alike], dtype=np.int64)
 
     def placed(self, i: int, n: int, g: int) -> None:
         """Pod i runs on node n now and may be moved, unless it holds several GPUs."""
@@ -65,63 +69,89 @@ class Mover:
         """Move one pod so that pod i fits, and place it; (node, GPU), or None."""
         if self.made >= self.budget or pod.gpu_count != 1 or pod.gpu_milli < LEAST_MILLI:
             return None
-        found = [move for q in self._candidates(pod) if (move := self._move(int(q), pod, self.run.kind_of[i]))]
-        if not found:
+        plan = self._plan(pod, self.run.kinds[self.run.kind_of[i]])
+        if plan is None:
             return None
-        best = found[int(self._gains(found).argmax())]
-        run = self.run
-        moved, kind = run.pods[best.q], run.kinds[run.kind_of[best.q]]
-        run.fleet.give(best.a, moved, int(self._gpu[best.q]), event=i)
-        run.fleet.take(best.b, moved, best.goal_gpu, kind, event=i)
-        run.fleet.take(best.a, pod, best.gpu, run.kinds[run.kind_of[i]], event=i)
-        self._node[best.q] = NOWHERE
+        best = int(plan.gain.argmax())
+        q, a, b, gpu = (int(x[best]) for x in (plan.q, plan.a, plan.b, plan.gpu))
+        run, moved = self.run, self.run.pods[q]
+        run.fleet.give(a, moved, int(self._gpu[q]), event=i)
+        run.fleet.take(b, moved, int(plan.goal_gpu[best]), run.kinds[run.kind_of[q]], event=i)
+        run.fleet.take(a, pod, gpu, run.kinds[run.kind_of[i]], event=i)
+        self._node[q] = NOWHERE
         self.made += 1
-        self.placed(i, best.a, best.gpu)
-        return best.a, best.gpu
+        self.placed(i, a, gpu)
+        return a, gpu
 
-    def _candidates(self, pod: openb.Pod) -> packing.Ints:
-        """Pods whose going would let `pod` onto their node, and that fit on some node now."""
-        fleet = self.run.fleet
-        homeless = self._node < 0
-        movable = np.zeros(len(self.run.kinds), dtype=np.bool_)
-        for kind in np.unique(self._kind[~homeless]):
-            movable[kind] = self.run.table.of(int(kind), fleet.state).max() > -np.inf
-        q = np.flatnonzero(~homeless & movable[self._kind])
-        a = self._node[q]
-        fits = fleet.cpu[a] + self._cpu[q] >= pod.cpu_milli
-        fits &= fleet.memory[a] + self._memory[q] >= pod.memory_mib
-        if pod.models:
-            fits &= ~self.run.barred(pod.models)[a]
-        q, a = q[fits], a[fits]
-        g = self._gpu[q]
-        freed = np.where(g >= 0, fleet.gpu[a, g] + self._milli[q], 0)
-        room: packing.Ints = q[np.maximum(freed, fleet.gpu[a].max(axis=1)) >= pod.gpu_milli]
-        return room
-
-    def _move(self, q: int, pod: openb.Pod, kind: int) -> Move | None:
-        """Where q would go and what `pod` would take, or None when q has no place to go."""
-        run, fleet = self.run, self.run.fleet
-        a, moved, its_kind = int(self._node[q]), run.pods[q], run.kind_of[q]
-        values = run.values(its_kind, moved)
-        values[a] = -np.inf
-        b = int(values.argmax())
-        if values[b] == -np.inf:
+    def _plan(self, pod: openb.Pod, kind: fgd.Pod) -> _Plan | None:
+        """All moves that make room, with what they gain; None when there is none."""
+        q, b = self._goals(self._candidates(pod))
+        if not len(q):
             return None
-        goal = int(run.table.gpu[its_kind, fleet.state[b]])
-        without = fleet.after(a, moved, int(self._gpu[q]), -1)
-        if run.table.of(kind, np.array([without]))[0] == -np.inf:
-            return None
-        gpu = int(run.table.gpu[kind, without])
-        states = (int(fleet.state[a]), fleet.after_state(without, pod, gpu), int(fleet.state[b]))
-        return Move(q, a, b, goal, gpu, (*states, fleet.after(b, moved, goal, 1)))
-
-    def _gains(self, moves: list[Move]) -> packing.Floats:
-        fleet = self.run.fleet
-        states = np.array([move.states for move in moves])
-        lost = self.potential(fleet.states.nodes(states.ravel())).reshape(states.shape)
-        gains: packing.Floats = lost[:, 0] - lost[:, 1] + lost[:, 2] - lost[:, 3]
+        fleet, a, gpu = self.run.fleet, self._node[q], self._gpu[q]
+        row = np.arange(len(q))
+        without = _nodes(fleet, a, fleet.cpu[a] + self._cpu[q], _add(fleet.gpu[a], row, gpu, self._milli[q]))
+        chosen = self.run.policy.score(without, kind).gpu
+        cpu, left = without.cpu_milli - pod.cpu_milli, _add(without.gpu_milli, row, chosen, -pod.gpu_milli)
+        goal = self.run.table.gpu[self._kind[q], fleet.state[b]].astype(np.int64)
+        filled = _nodes(fleet, b, fleet.cpu[b] - self._cpu[q], _add(fleet.gpu[b], row, goal, -self._milli[q]))
+        lost = [self.potential(nodes) for nodes in (_nodes(fleet, a), _nodes(fleet, a, cpu, left))]
+        lost += [self.potential(nodes) for nodes in (_nodes(fleet, b), filled)]
+        gain = lost[0] - lost[1] + lost[2] - lost[3]
         if self.run.prices is not None:
             price = self.run.prices[fleet.model]
-            a, b = (np.array([getattr(move, side) for move in moves]) for side in "ab")
-            gains += (price[a] - price[b]) * self._milli[[move.q for move in moves]] / packing.WHOLE
-        return gains
+            gain += (price[a] - price[b]) * self._milli[q] / packing.WHOLE
+        return _Plan(q, a, b, goal, chosen, gain)
+
+    def _candidates(self, pod: openb.Pod) -> packing.Ints:
+        """Pods whose going would let `pod` onto their node; of pods alike on nodes alike the first."""
+        fleet = self.run.fleet
+        q = np.flatnonzero(self._node >= 0)
+        a, g = self._node[q], self._gpu[q]
+        fits = fleet.cpu[a] + self._cpu[q] >= pod.cpu_milli
+        fits &= fleet.memory[a] + self._memory[q] >= pod.memory_mib
+        freed = np.where(g >= 0, fleet.gpu[a, g] + self._milli[q], 0)
+        fits &= np.maximum(freed, fleet.gpu[a].max(axis=1)) >= pod.gpu_milli
+        if pod.models:
+            fits &= ~self.run.barred(pod.models)[a]
+        q, a, g = q[fits], a[fits], g[fits]
+        key = np.stack([fleet.state[a], self._alike[q], g])
+        _, first = np.unique(key, axis=1, return_index=True)
+        alike: packing.Ints = np.sort(q[first])
+        return alike
+
+    def _goals(self, candidates: packing.Ints) -> tuple[packing.Ints, packing.Ints]:
+        """The candidates that have a node to go to, and the one that the policy likes best."""
+        goal = np.full(len(candidates), NOWHERE, dtype=np.int64)
+        for alike in np.unique(self._alike[candidates]):
+            mine = np.flatnonzero(self._alike[candidates] == alike)
+            q = int(candidates[mine[0]])
+            if self.run.table.of(self.run.kind_of[q], self.run.fleet.state).max() == -np.inf:
+                continue
+            values = self.run.values(self.run.kind_of[q], self.run.pods[q])
+            b = int(values.argmax())
+            if values[b] == -np.inf:
+                continue
+            goal[mine] = b
+            values[b] = -np.inf
+            second = int(values.argmax())
+            at_home = mine[self._node[candidates[mine]] == b]
+            goal[at_home] = second if values[second] > -np.inf else NOWHERE
+        homed = goal >= 0
+        return candidates[homed], goal[homed]
+
+
+def _nodes(
+    fleet: replay.Fleet, n: packing.Ints, cpu: packing.Ints | None = None, gpu: packing.Ints | None = None
+) -> packing.Nodes:
+    """Nodes n of the fleet, with other CPU and GPUs free where they are given."""
+    cpu = fleet.cpu[n] if cpu is None else cpu
+    gpu = fleet.gpu[n] if gpu is None else gpu
+    return packing.Nodes(cpu, gpu, fleet.model[n], fleet.gpus[n], fleet.classes[n])
+
+
+def _add(gpu_milli: packing.Ints, row: packing.Ints, gpu: packing.Ints, milli: packing.Ints | int) -> packing.Ints:
+    """A copy with `milli` more on GPU `gpu[i]` of row i, nothing where that is `NO_GPU`."""
+    changed = gpu_milli.copy()
+    changed[row, np.maximum(gpu, 0)] += np.where(gpu >= 0, milli, 0)
+    return changed

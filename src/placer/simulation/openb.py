@@ -1,4 +1,4 @@
-"""The public GPU cluster trace "openb" as its two CSV files have it: the nodes of a cluster, and pods that ask for GPUs.
+"""The public GPU cluster trace "openb" as its two CSV files have it: a cluster's nodes, and pods that ask for GPUs.
 
 Nodes: columns `sn,cpu_milli,memory_mib,gpu,model`. Pods: `name,cpu_milli,memory_mib,num_gpu,gpu_milli` and, where the
 list has it, `gpu_spec` (models with `|` between them; empty = any). Other columns are not read.

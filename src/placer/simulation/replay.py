@@ -30,7 +30,7 @@ Floats = packing.Floats
 class Trail(msgspec.Struct, frozen=True):
     """What happened, for E pods in the order of arrival.
 
-    `node` (E,) index into the nodes as given or `DROPPED`; `gpu` (E,) the GPU of a pod of one, `packing_nodes.NO_GPU` else.
+    `node` (E,) index into the nodes as given or `DROPPED`; `gpu` (E,) the GPU of a pod of one, else `NO_GPU`.
     `arrived_milli`, `used_milli` (E,) are GPU thousandths asked for and in use after each pod.
     `change_pod`, `change_before`, `change_after` (C,) name, for each change of a node, the pod that caused it and the
     node's state before and after, as numbers in `states`; `start` (N,) are the nodes' first states, `final` their last.
@@ -101,19 +101,6 @@ class Fleet:
         self.state[n] = self._number(n)
         self.changes.append((event, before, int(self.state[n])))
 
-    def after(self, n: int, pod: openb.Pod, gpu: int, sign: int) -> int:
-        """The state of node n with one pod of at most one GPU more (sign 1) or less (-1)."""
-        return self.after_state(int(self.state[n]), pod, gpu, sign)
-
-    def after_state(self, state: int, pod: openb.Pod, gpu: int, sign: int = 1) -> int:
-        """The same, from any state."""
-        known = self.states
-        left = known.gpu[state].copy()
-        if gpu != packing.NO_GPU:
-            left[gpu] -= sign * pod.gpu_milli
-        cpu = int(known.cpu[state]) - sign * pod.cpu_milli
-        return known.number(cpu, left, int(known.model[state]), int(known.gpus[state]), int(known.classes[state]))
-
     def closed(self, pod: openb.Pod) -> packing.Bools | None:
         """(N,) nodes without memory or a place for this pod; None = no node."""
         full = len(self.changes) >= MOST_PODS
@@ -129,8 +116,8 @@ class Replay:
     """One run of a policy.
 
     `order` is that of equal scores (`arrivals.tie_order`), `models` the names that the policy's arrays count by.
-    `accept` tells for each pod whether it may be placed at all; by default all may. `moves` bounds the migrations, which
-    `potential` weighs.
+    `accept` tells for each pod whether it may be placed at all; by default all may. `moves` bounds the migrations;
+    `potential` weighs them.
     """
 
     def __init__(
@@ -228,5 +215,5 @@ class Replay:
         return found
 
     def _refresh_prices(self, arrived: int) -> None:
-        free = np.bincount(self.fleet.model, weights=self.fleet.gpu.sum(axis=1), minlength=len(self.models))
+        free = np.bincount(self.fleet.model, self.fleet.gpu.sum(axis=1), len(self.models)).astype(np.float64)
         self.prices = self.policy.prices(arrived / self.capacity, free)

@@ -38,7 +38,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Mean(msgspec.Struct, frozen=True):
-    """Over the seeds of one policy at one load: unallocated GPU % and its sample standard deviation (0 for one seed)."""
+    """One policy at one load over its seeds: unallocated GPU % and its sample standard deviation (0 for one seed)."""
 
     policy: str
     arrived_pct: int
@@ -47,9 +47,7 @@ class Mean(msgspec.Struct, frozen=True):
     fragmented_pct: float
 
 
-def summarise(
-    trail: replay.Trail, fragments: packing_fragments.Fragments, *, policy: str, seed: int
-) -> Run:
+def summarise(trail: replay.Trail, fragments: packing_fragments.Fragments, *, policy: str, seed: int) -> Run:
     """The columns of one run."""
     used = trail.used_milli
     lost = fragmentation(trail, fragments)
