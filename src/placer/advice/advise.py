@@ -1,29 +1,22 @@
 """Advice for one job: where it should run and why, when it could start, what else was possible, what to run.
 
 The verdict comes from three searches of the same shape: with what is free now, with what would be free at later ends
-of running jobs, and with an empty whole cluster ("ever").
+of running jobs, and with an empty whole cluster ("ever"). One limit covers all of it; what it cut short is said in the
+notes, and the answer's termination is then LIMIT wherever something could still have been better.
 """
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 
 from placer import errors
-from placer.advice import alternatives, commands, start
+from placer.advice import alternatives, commands, over_shapes, start
 from placer.advice import types as advice
 from placer.cluster import capacity
 from placer.cluster import types as cluster
 from placer.placement import eligible, features, job, ranks, shapes
+from placer.placement import gang_problem as problems
 from placer.placement import types as plan
-
-
-class Found(msgspec.Struct, frozen=True):
-    """The best answer over all shapes and variants of a request, with the question that led to it."""
-
-    question: job.Question
-    result: plan.GangResult
 
 
 def advise(
@@ -31,6 +24,7 @@ def advise(
 ) -> advice.Advice:
     """Advise on one request. Raises RequestError for a request that contradicts itself or names what is not there."""
     options = options or advice.Options()
+    deadline = problems.Deadline(options.limits)
     site = job.site(
         snapshot,
         workload=request.workload,
@@ -38,18 +32,21 @@ def advise(
         nic_gbits=options.nic_gbits,
     )
     questions = ask(site, request, options.limits)
-    now = best(site, questions)
-    if now.result.placement is not None:
-        return _fits_now(site, request, options, now)
-    ever = best(site, questions, empty=True)
-    if ever.result.placement is None:
-        return _never(site, request, ever)
-    return _must_wait(site, request, options, now, ever, questions)
+    now = over_shapes.best(site, questions, deadline)
+    if now.placed:
+        found = _fits_now(site, request, options, now, deadline)
+    else:
+        ever = over_shapes.best(site, questions, deadline, empty=True)
+        if ever.placed or not ever.complete:
+            found = _must_wait(site, request, options, now, ever, questions, deadline)
+        else:
+            found = _never(site, request, ever)
+    return msgspec.structs.replace(found, solve=msgspec.structs.replace(found.solve, seconds=deadline.seconds))
 
 
 def ask(site: job.Site, request: cluster.JobRequest, limits: plan.SolveLimits) -> tuple[job.Question, ...]:
     """Every partition, shape and feature variant that a request allows, as questions; a job runs in one partition."""
-    most = max((capacity.type_mask(n, request.gpu_type).bit_count() for n in site.snapshot.nodes), default=0)
+    most = max((capacity.type_mask(n, request.gpu_type).bit_count() for n in site.free.classes.nodes), default=0)
     variants = features.parse(request.constraint)
     several_switches = request.switches is not None and request.switches > 1
     wanted = _with_listed(site.snapshot, request)
@@ -89,39 +86,18 @@ def _defaults(snapshot: cluster.ClusterSnapshot, request: cluster.JobRequest) ->
     return None
 
 
-def best(
-    site: job.Site, questions: tuple[job.Question, ...], *, free: capacity.Capacity | None = None, empty: bool = False
-) -> Found:
-    """The best placement over all questions; without any, the first question with what it excludes.
-
-    Nodes are filled unevenly only where no even shape fits.
-    """
-    found: list[Found] = []
-    for fill in (False, True):
-        found += [
-            Found(q, job.search(site, q, free=free, empty=empty)) for q in questions if bool(q.shape.fill) is fill
-        ]
-        placed = [f for f in found if f.result.placement is not None]
-        if placed:
-            return min(placed, key=rank_of)
-    return found[0]
-
-
-def rank_of(found: Found) -> tuple[float, float, int]:
-    """Order over shapes: unmet preferred level, predicted slowness (unknown last), fewer nodes."""
-    predicted = found.result.prediction
-    busbw = predicted.allreduce_busbw_gbps if predicted is not None else None
-    unmet = next((t.value or 0 for t in found.result.score if t.name == "unmet preferred level"), 0.0)
-    alone = found.question.shape.gpus <= 1
-    return unmet, 0.0 if alone else (1 / busbw if busbw else math.inf), found.question.shape.count
-
-
-def _fits_now(site: job.Site, request: cluster.JobRequest, options: advice.Options, found: Found) -> advice.Advice:
+def _fits_now(
+    site: job.Site,
+    request: cluster.JobRequest,
+    options: advice.Options,
+    found: over_shapes.Found,
+    deadline: problems.Deadline,
+) -> advice.Advice:
     assert found.result.placement is not None  # noqa: S101 - the caller checked; tells the type checker
     asked = shapes.with_tasks(found.question.request)
-    placement, notes = ranks.bind(site, found.result.placement, found.question.shape, asked)
-    ideal = job.search(site, found.question, empty=True).prediction
-    prediction = _with_penalty(found.result.prediction, ideal)
+    placement, notes = ranks.bind(site, found.result.placement, found.question.shape, asked, limits=deadline.rest)
+    prediction, late = _with_penalty(site, found, deadline)
+    others, cut = alternatives.now(site, found.question, found.result, options, deadline)
     assumed = tuple(f"assumed: {text}" for text in (*notes, *found.result.assumed))
     return advice.Advice(
         verdict=advice.Verdict.FITS_NOW,
@@ -129,14 +105,14 @@ def _fits_now(site: job.Site, request: cluster.JobRequest, options: advice.Optio
         placement=placement,
         score=found.result.score,
         prediction=prediction,
-        solve=found.result.solve,
+        solve=found.solve,
         fits=found.result.fits,
         start=advice.Start(site.snapshot.source.taken, "free now"),
-        alternatives=alternatives.now(site, found.question, found.result, options),
+        alternatives=others,
         commands=commands.to_start(
             site.snapshot, request, found.question.shape, placement, options.script, told=_told(options)
         ),
-        notes=(*assumed, *_remarks(site, request)),
+        notes=(*_unproven(found), *late, *cut, *assumed, *_remarks(site, request)),
     )
 
 
@@ -149,30 +125,33 @@ def _must_wait(
     site: job.Site,
     request: cluster.JobRequest,
     options: advice.Options,
-    now: Found,
-    ever: Found,
+    now: over_shapes.Found,
+    ever: over_shapes.Found,
     questions: tuple[job.Question, ...],
+    deadline: problems.Deadline,
 ) -> advice.Advice:
-    def fits(free: capacity.Capacity) -> bool:
-        return best(site, questions, free=free).result.placement is not None
+    def fits(free: capacity.Capacity) -> bool | None:
+        return over_shapes.possible(site, questions, free, deadline)
 
+    unsure = () if ever.placed else ("whether it could ever fit was not searched to the end: time limit",)
+    others, cut = alternatives.instead(site, now.question, options, deadline)
     return advice.Advice(
         verdict=advice.Verdict.MUST_WAIT,
         shape=ever.question.shape,
-        solve=now.result.solve,
+        solve=now.solve,
         fits=now.result.fits,
         start=start.estimate(site.snapshot, site.free, fits),
-        alternatives=alternatives.instead(site, now.question, options),
+        alternatives=others,
         commands=commands.to_wait(site.snapshot, request, ever.question.shape, options.script, told=_told(options)),
-        notes=_remarks(site, request),
+        notes=(*_unproven(now), *unsure, *cut, *_remarks(site, request)),
     )
 
 
-def _never(site: job.Site, request: cluster.JobRequest, ever: Found) -> advice.Advice:
+def _never(site: job.Site, request: cluster.JobRequest, ever: over_shapes.Found) -> advice.Advice:
     return advice.Advice(
         verdict=advice.Verdict.NEVER_FITS,
         shape=ever.question.shape,
-        solve=ever.result.solve,
+        solve=ever.solve,
         fits=ever.result.fits,
         start=advice.Start(None, "not even on the empty, whole cluster"),
         commands=commands.to_look(site.snapshot),
@@ -180,17 +159,33 @@ def _never(site: job.Site, request: cluster.JobRequest, ever: Found) -> advice.A
     )
 
 
-def _with_penalty(prediction: plan.Prediction | None, ideal: plan.Prediction | None) -> plan.Prediction | None:
-    """Fill in how much longer a collective takes than with the best placement on an empty cluster, in percent."""
-    if (
-        prediction is None
-        or prediction.allreduce_busbw_gbps is None
-        or ideal is None
-        or ideal.allreduce_busbw_gbps is None
-    ):
-        return prediction
-    penalty = (ideal.allreduce_busbw_gbps / prediction.allreduce_busbw_gbps - 1) * 100
-    return msgspec.structs.replace(prediction, step_penalty_pct=round(max(0.0, penalty), 1))
+def _unproven(found: over_shapes.Found) -> tuple[str, ...]:
+    """What the limit left open about the answer for what is free now."""
+    if found.complete:
+        return ()
+    if found.placed:
+        return ("a better placement or shape may exist: time limit",)
+    return ("no placement was found before the time limit; the job may fit now all the same",)
+
+
+def _with_penalty(
+    site: job.Site, found: over_shapes.Found, deadline: problems.Deadline
+) -> tuple[plan.Prediction | None, tuple[str, ...]]:
+    """How much longer a collective takes than with the best placement on an empty cluster, in percent, filled in."""
+    prediction = found.result.prediction
+    if prediction is None or prediction.allreduce_busbw_gbps is None:
+        return prediction, ()
+    late = ("the best placement on an empty cluster was not searched to the end: time limit",)
+    if deadline.passed:
+        return prediction, late
+    question = msgspec.structs.replace(found.question, limits=deadline.rest)
+    ideal = job.search(site, question, empty=True)
+    if ideal.solve.termination is plan.Termination.LIMIT:
+        return prediction, late
+    if ideal.prediction is None or ideal.prediction.allreduce_busbw_gbps is None:
+        return prediction, ()
+    penalty = (ideal.prediction.allreduce_busbw_gbps / prediction.allreduce_busbw_gbps - 1) * 100
+    return msgspec.structs.replace(prediction, step_penalty_pct=round(max(0.0, penalty), 1)), ()
 
 
 def _remarks(site: job.Site, request: cluster.JobRequest) -> tuple[str, ...]:

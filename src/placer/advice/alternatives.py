@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from placer.advice import types as advice
+from placer.placement import gang_problem as problems
 from placer.placement import job, shapes
 from placer.placement import types as plan
 
@@ -12,37 +13,68 @@ NOTICEABLE = 0.01
 """Predicted bandwidths that differ by less are the same."""
 
 
+Answers = tuple[tuple[advice.Alternative, ...], tuple[str, ...]]
+"""Alternatives, and a note where the time limit cut the search for them short."""
+
+
 def now(
-    site: job.Site, question: job.Question, chosen: plan.GangResult, options: advice.Options
-) -> tuple[advice.Alternative, ...]:
+    site: job.Site,
+    question: job.Question,
+    chosen: plan.GangResult,
+    options: advice.Options,
+    deadline: problems.Deadline,
+) -> Answers:
     """At most `options.alternatives` other answers that fit now: the fastest other shape, other nodes, other shapes."""
-    found = _other_shapes(site, question, chosen.prediction)
-    elsewhere = _elsewhere(site, question, chosen)
+    if not options.alternatives:
+        return (), ()
+    found, complete = _other_shapes(site, question, chosen.prediction, deadline)
+    if deadline.passed:
+        return _answers(found, options, complete=False)
+    elsewhere = _elsewhere(site, msgspec.structs.replace(question, limits=deadline.rest), chosen)
     if elsewhere is not None:
         found.insert(min(1, len(found)), elsewhere)
-    return tuple(found[: options.alternatives])
+    return _answers(found, options, complete=complete)
 
 
-def instead(site: job.Site, question: job.Question, options: advice.Options) -> tuple[advice.Alternative, ...]:
+def instead(site: job.Site, question: job.Question, options: advice.Options, deadline: problems.Deadline) -> Answers:
     """Shapes for the same number of GPUs that fit now, for a job that has to wait."""
-    return tuple(_other_shapes(site, question, None)[: options.alternatives])
+    if not options.alternatives:
+        return (), ()
+    found, complete = _other_shapes(site, question, None, deadline)
+    return _answers(found, options, complete=complete)
 
 
-def _other_shapes(site: job.Site, question: job.Question, chosen: plan.Prediction | None) -> list[advice.Alternative]:
+def _answers(found: list[advice.Alternative], options: advice.Options, *, complete: bool) -> Answers:
+    cut = "not all alternatives were searched" if found else "alternatives were not searched"
+    return tuple(found[: options.alternatives]), () if complete else (f"{cut}: time limit",)
+
+
+def _other_shapes(
+    site: job.Site, question: job.Question, chosen: plan.Prediction | None, deadline: problems.Deadline
+) -> tuple[list[advice.Alternative], bool]:
+    """Fastest first, and whether all shapes were searched."""
     total, taken = question.shape.gpus, question.shape.count
     if total < 2 or question.shape.fill:
-        return []
-    most = max((len(node.gpus) for node in site.snapshot.nodes), default=0)
-    counts = [n for n in range(1, min(total, len(site.snapshot.nodes)) + 1) if total % n == 0 and n != taken]
+        return [], True
+    most = max((len(node.gpus) for node in site.free.classes.nodes), default=0)
+    counts = [
+        n
+        for n in range(1, min(total, len(site.snapshot.nodes)) + 1)
+        if total % n == 0 and n != taken and total // n <= most
+    ]
     found = []
+    complete = True
     for count in counts:
-        if total // count > most:
-            continue
-        result = job.search(site, msgspec.structs.replace(question, shape=_reshaped(question.shape, count)))
+        if deadline.passed:
+            complete = False
+            break
+        asked = msgspec.structs.replace(question, shape=_reshaped(question.shape, count), limits=deadline.rest)
+        result = job.search(site, asked)
+        complete = complete and result.solve.termination is not plan.Termination.LIMIT
         if result.placement is not None and result.prediction is not None:
             why = _compare(f"as {count} x {total // count} GPUs", result.prediction, chosen)
             found.append(advice.Alternative(result.placement, result.prediction, why))
-    return sorted(found, key=lambda a: -(a.prediction.allreduce_busbw_gbps or 0.0))
+    return sorted(found, key=lambda a: -(a.prediction.allreduce_busbw_gbps or 0.0)), complete
 
 
 def _reshaped(shape: shapes.Shape, count: int) -> shapes.Shape:

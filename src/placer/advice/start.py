@@ -17,29 +17,40 @@ from placer.cluster import types as cluster
 def estimate(
     snapshot: cluster.ClusterSnapshot,
     free: capacity.Capacity,
-    fits: Callable[[capacity.Capacity], bool],
+    fits: Callable[[capacity.Capacity], bool | None],
 ) -> types.Start:
-    """The earliest end of a running job at which `fits` holds; at most log2(jobs) + 1 calls of `fits`."""
+    """The earliest end of a running job at which `fits` holds; at most log2(jobs) + 1 calls of `fits`.
+
+    `fits` is None when the time for the search is over: then the earliest end that is known to be enough is given.
+    """
     running = [job for job in snapshot.jobs if job.allocations]
     ending = sorted((job.ends, job.id) for job in running if job.ends is not None)
     jobs = {job.id: job for job in running}
     endless = len(running) - len(ending)
 
-    def after(count: int) -> capacity.Capacity:
-        return free.release(a for _, job_id in ending[:count] for a in jobs[job_id].allocations)
+    base, released = free, 0  # what the ends that are not enough give back
 
-    if not ending or not fits(after(len(ending))):
-        return types.Start(None, _hopeless(len(ending), endless))
+    def after(count: int) -> capacity.Capacity:
+        return base.release(a for _, job_id in ending[released:count] for a in jobs[job_id].allocations)
+
+    enough = fits(after(len(ending))) if ending else False
+    if not enough:
+        late = "not estimated: time limit of the search"
+        return types.Start(None, late if enough is None else _hopeless(len(ending), endless))
     low, high = 1, len(ending)
-    while low < high:
+    while low < high and enough is not None:
         middle = (low + high) // 2
-        if fits(after(middle)):
+        there = after(middle)
+        enough = fits(there)
+        if enough:
             high = middle
-        else:
-            low = middle + 1
-    moment, _ = ending[low - 1]
+        elif enough is False:
+            low, base, released = middle + 1, there, middle
+    moment, _ = ending[high - 1]
     ahead = sum(job.state is cluster.JobState.PENDING for job in snapshot.jobs)
-    basis = f"time limits of the {low} running jobs that end first"
+    basis = f"time limits of the {high} running jobs that end first"
+    if enough is None:
+        basis += "; an earlier end may be enough: time limit of the search"
     return types.Start(moment, basis + (f"; {ahead} pending jobs may take the room before" if ahead else ""))
 
 
