@@ -7,7 +7,8 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 DEBIAN_PACKAGES := slurm-wlm munge hwloc
 
-.PHONY: help demo test deps lint types contracts check bench clean
+.PHONY: help demo test deps lint types contracts check bench fuzz clean
+FUZZ := 100000
 
 help: ## say what each target does
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/' | expand -t 16
@@ -59,6 +60,9 @@ check: lint types contracts test ## all that CI runs
 
 bench: $(VENV)/.developed ## speed and memory, as one table
 	$(BIN)/python -m pytest tests/bench --benchmark-only --benchmark-columns=min,median,rounds --benchmark-sort=name -q
+
+fuzz: $(VENV)/.developed ## every reader against FUZZ=100000 mutated inputs each
+	for script in tests/fuzz/fuzz_*.py; do $(BIN)/python $$script --count $(FUZZ); done
 
 clean: ## remove what was built
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .benchmarks
