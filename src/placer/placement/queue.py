@@ -9,7 +9,7 @@ its nodes, for which the rows are exact, and the model is solved again; its boun
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -25,9 +25,10 @@ from placer.placement.gang_problem import Deadline
 
 METHOD = "milp over node classes"
 GREEDY = "best fit by priority and size"
-ROUNDING = 1e-9
 EXACT = 1e-5
 """Relative: the solver keeps its rows to 1e-6 each, and a bound sums several; values closer than this are equal."""
+ROUNDING = 1e-9
+"""Relative: what adding numbers in another order changes."""
 MOST_SPLIT = 600
 """Nodes that are taken out of their classes; above, the answer is repaired and its gap told."""
 
@@ -38,7 +39,6 @@ class _Best(msgspec.Struct, frozen=True):
     starts: tuple[queue.Start, ...]
     bounds: tuple[float, ...] = ()
     late: bool = False
-    exact: bool = True
 
 
 def solve(problem: queue.Problem, limits: place.SolveLimits = milp.NO_LIMITS) -> queue.Answer:
@@ -79,46 +79,78 @@ def _refine(problem: queue.Problem, thumb: tuple[queue.Start, ...], deadline: De
     while True:
         found = classes.build(problem, apart)
         model = models.build(problem, found)
-        values, bounds, late, exact = _tiers(problem, model, deadline)
-        bounds = tuple(map(min, bounds, best.bounds)) if best.bounds else bounds
-        if values:
-            filled = filling.fill(problem, model, values)
-            starts = _repair(problem, filled, lambda: deadline.passed)
-            best = _Best(_better(problem, best.starts, starts), bounds, late, exact)
-        else:
-            return msgspec.structs.replace(best, bounds=bounds, late=late)
+        solved = _tiers(problem, model, best.starts, deadline)
+        bounds = tuple(map(min, solved.bounds, best.bounds)) if best.bounds else solved.bounds
+        if not solved.values:
+            return _Best(best.starts, bounds, solved.late)
+        filled = filling.fill(problem, model, solved.values)
+        starts = _repair(problem, filled, lambda: deadline.passed)
+        best = _Best(_better(problem, best.starts, starts), bounds, solved.late)
         split = np.concatenate([np.zeros(0, dtype=np.int64), *(found[c].nodes for c in filled.failed)])
-        if not filled.left or late:
+        if solved.late or not filled.left or not len(split) or int(apart.sum()) + len(split) > MOST_SPLIT:
             return best
-        if not len(split) or int(apart.sum()) + len(split) > MOST_SPLIT:
-            return msgspec.structs.replace(best, exact=False)
         apart[split] = True
 
 
-def _tiers(
-    problem: queue.Problem, model: models.Model, deadline: Deadline
-) -> tuple[tuple[float, ...], tuple[float, ...], bool, bool]:
-    """Solve tier by tier: the values, each tier's greatest possible value, whether time ran out, whether all is proven.
+class _Solved(msgspec.Struct, frozen=True):
+    """A point of the model, empty when the answer at hand is as good; each tier's greatest value; out of time."""
 
-    The tiers that were not reached are bounded by all they have.
+    values: tuple[float, ...]
+    bounds: tuple[float, ...]
+    late: bool = False
+
+
+def _tiers(
+    problem: queue.Problem, model: models.Model, known: tuple[queue.Start, ...], deadline: Deadline
+) -> _Solved:
+    """Solve tier by tier. Tiers that were not reached are bounded by all they have.
+
+    HiGHS takes no first solution, and would look long for one as good as the answer at hand. So the relaxation (no
+    variable whole) comes first: while the answer has of every tier what it allows within the gap, there is nothing to
+    solve. Else its bound may prove an answer of the model's core.
     """
     values: tuple[float, ...] = ()
     bounds: list[float] = []
-    exact = True
+    follows = True
     for tier in problem.tiers:
         terms = models.aim(problem, model, tier)
-        answer = milp.solve(model.milp, deadline.rest)
-        everything = _everything(problem, tier)
-        bounds.append(everything if answer.bound is None else min(everything, -answer.bound))
-        values = answer.values or values
-        exact = exact and answer.termination is place.Termination.OPTIMAL
-        if answer.termination is place.Termination.LIMIT:
-            bounds += [_everything(problem, later) for later in problem.tiers[len(bounds) :]]
-            return values, tuple(bounds), True, False
-        started = {job for jobs in filling.jobs(problem, model, values).values() for job in jobs}
-        reached = sum(problem.jobs[job].value for job in started if problem.jobs[job].tier == tier)
+        bound = _everything(problem, tier)
+        reached = _tier_value(problem, known, tier) if follows else 0.0
+        if reached < bound:
+            slack = max(deadline.rest.gap, EXACT)
+            linear = milp.solve(models.relaxed(model), deadline.rest)
+            bound = min(bound, -linear.bound) if linear.bound is not None else bound
+            if not follows or bound - reached > slack * reached:
+                follows = False
+                answer = _whole(problem, model, linear, bound, deadline)
+                values = answer.values or values
+                bound = bound if answer.bound is None else min(bound, -answer.bound)
+                if answer.termination is place.Termination.LIMIT:
+                    later = [_everything(problem, tier) for tier in problem.tiers[len(bounds) + 1 :]]
+                    return _Solved(values, (*bounds, bound, *later), late=True)
+                reached = _started(problem, model, values, tier)
+        bounds.append(bound)
         model.milp.row(terms, low=reached - ROUNDING * max(1.0, reached))
-    return values, tuple(bounds), False, exact
+    return _Solved(values, tuple(bounds))
+
+
+def _whole(
+    problem: queue.Problem, model: models.Model, linear: milp.MilpAnswer, bound: float, deadline: Deadline
+) -> milp.MilpAnswer:
+    """The model's answer: that of its core where the relaxation's `bound` proves it within the gap."""
+    core = models.core(problem, model, linear.values) if linear.values else None
+    if core is not None:
+        answer = milp.solve(core, deadline.rest)
+        value = -(answer.objective or 0.0)
+        if answer.values and bound - value <= deadline.rest.gap * value:
+            return msgspec.structs.replace(answer, bound=-bound)
+    return milp.solve(model.milp, deadline.rest)
+
+
+def _started(problem: queue.Problem, model: models.Model, values: Sequence[float], tier: int) -> float:
+    """Σ v_j over the jobs of a tier that a point of the model starts."""
+    started = {job for jobs in filling.jobs(problem, model, values).values() for job in jobs}
+    return float(sum(problem.jobs[job].value for job in started if problem.jobs[job].tier == tier))
 
 
 def _everything(problem: queue.Problem, tier: int) -> float:

@@ -53,7 +53,12 @@ class Room:
     def pieces(self, number: int, count: int, among: Ints) -> list[int]:
         """Up to `count` equal pieces on some of these nodes, each on the tightest node; a node may give several."""
         piece = self.problem.pieces[number]
-        where = self.tightest(among[self.fits(number, among)])
+        where = among[self.fits(number, among)]
+        if count == 1:
+            where = where[[np.argmin(self._tightness(where))]] if len(where) else where
+            self.take(number, where)
+            return [int(node) for node in where]
+        where = self.tightest(where)
         times = self._times(piece, where)
         ends = np.cumsum(times)
         times = np.clip(times - (ends - count), 0, times)
@@ -95,10 +100,15 @@ class Room:
         return np.minimum(least, 1 << 20)
 
     def tightest(self, where: Ints) -> Ints:
-        """These nodes, those with the least free GPUs first, then CPUs, then memory."""
-        gpus, cpus, memory = (self.room[d, where] for d in (queue.GPUS, queue.CPUS, queue.MEMORY))
-        order: Ints = where[np.lexsort((where, memory, cpus, gpus))]
+        """These nodes, those with the least free GPUs first, then CPUs, then memory, then the first ones."""
+        order: Ints = where[np.argsort(self._tightness(where), kind="stable")]
         return order
+
+    def _tightness(self, where: Ints) -> Ints:
+        """One number that orders by GPUs, CPUs (up to 2^16) and memory (up to 2^32 MiB)."""
+        gpus, cpus, memory = (self.room[d, where] for d in (queue.GPUS, queue.CPUS, queue.MEMORY))
+        one: Ints = ((gpus << 16) + np.minimum(cpus, (1 << 16) - 1) << 32) + np.minimum(memory, (1 << 32) - 1)
+        return one
 
     def _choose(self, mode: queue.Mode) -> list[Ints] | None:
         everywhere = np.arange(self.problem.nodes.count)

@@ -29,7 +29,8 @@ Y sums the y of a class or cell over all modes, homes and parts that share a nod
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import copy
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -43,11 +44,12 @@ Term = tuple[int, float]
 
 
 class Cell(msgspec.Struct, frozen=True, eq=False):
-    """Nodes of one class in one domain of each of its levels."""
+    """Nodes of one class, all of them or those in one domain of each of its levels."""
 
     of: int  # number of the class
     nodes: Ints
     domain: tuple[tuple[int, int], ...] = ()  # (level, domain)
+    part: bool = False  # some of the class, for jobs that are bound to domains; the others see the class
 
 
 class Home(msgspec.Struct, frozen=True, eq=False):
@@ -100,6 +102,45 @@ def aim(problem: queue.Problem, model: Model, tier: int) -> list[Term]:
     return values
 
 
+def relaxed(model: Model) -> milp.Model:
+    """The same without whole numbers; its least value bounds that of the model."""
+    linear = copy.copy(model.milp)
+    linear.integer = [False] * len(linear.lower)
+    return linear
+
+
+CORE = 16
+"""Groups on each side of the last one that starts in the relaxation of a mode; the others are as it says."""
+
+
+def core(problem: queue.Problem, model: Model, linear: Sequence[float]) -> milp.Model | None:
+    """The model in which only groups near the edge of its relaxation are open; None when that leaves most of it.
+
+    Its answers are answers of the model. Jobs of one mode start in the order of their values, so that a group far
+    before the edge starts in nearly every good answer and one far behind it in none.
+    """
+    of_mode: dict[int, list[Group]] = {}
+    for group in model.groups:
+        if len(group.starts) == 1:
+            of_mode.setdefault(group.starts[0][0], []).append(group)
+    fixed = copy.copy(model.milp)
+    fixed.lower, fixed.upper = list(fixed.lower), list(fixed.upper)
+    closed = 0
+    for groups in of_mode.values():
+        jobs = problem.jobs
+        groups.sort(key=lambda g: (jobs[g.jobs[0]].tier, -jobs[g.jobs[0]].value, g.jobs))
+        full = [linear[g.starts[0][1]] > len(g.jobs) - 0.5 for g in groups]
+        edge = full.index(False) if False in full else len(full)
+        for at, group in enumerate(groups):
+            s = group.starts[0][1]
+            if at < edge - CORE:
+                fixed.lower[s] = fixed.upper[s]
+            elif at > edge + CORE:
+                fixed.upper[s] = 0.0
+            closed += abs(at - edge) > CORE
+    return fixed if 2 * closed > len(model.groups) else None
+
+
 def _groups(problem: queue.Problem, model: milp.Model) -> list[Group]:
     alike: dict[tuple[tuple[int, ...], float, int], list[int]] = {}
     for number, job in enumerate(problem.jobs):
@@ -115,15 +156,16 @@ def _groups(problem: queue.Problem, model: milp.Model) -> list[Group]:
 
 
 def _cells(problem: queue.Problem, found: list[classes.NodeClass]) -> list[Cell]:
+    """Of each class the cell of all its nodes, then, where they lie in several domains, those of the domains."""
     cells = []
     for number, c in enumerate(found):
-        if not c.levels:
-            cells.append(Cell(number, c.nodes))
-            continue
         domains = problem.nodes.domain_of[list(c.levels)][:, c.nodes]
-        for rows in classes.groups(domains, np.arange(len(c.nodes))):
+        parts = classes.groups(domains, np.arange(len(c.nodes))) if c.levels else [np.arange(len(c.nodes))]
+        if len(parts) > 1:
+            cells.append(Cell(number, c.nodes))
+        for rows in parts:
             place = tuple((level, int(d)) for level, d in zip(c.levels, domains[:, rows[0]], strict=True))
-            cells.append(Cell(number, c.nodes[rows], place))
+            cells.append(Cell(number, c.nodes[rows], place, len(parts) > 1))
     return cells
 
 
@@ -146,6 +188,8 @@ class _Starts:
                 self.starts.setdefault(mode, []).append(s)
                 self.jobs[mode] = self.jobs.get(mode, 0) + len(group.jobs)
         self.users = [{q for kind in c.kinds for q in kind} | set(c.wholes) for c in found]
+        self.apart = {e for e, cell in enumerate(cells) if cell.part}
+        self.together = {e - 1 for e in self.apart} - self.apart
         self._room: dict[int, dict[int, int]] = {}
 
     def homes(self) -> list[Home]:
@@ -154,7 +198,8 @@ class _Starts:
 
     def _mode(self, number: int) -> list[Home]:
         mode = self.problem.modes[number]
-        room = [self._fitting(q) for _, q in mode.parts]
+        unused = self.apart if queue.bound_at(mode) is None else self.together
+        room = [{e: n for e, n in self._fitting(q).items() if e not in unused} for _, q in mode.parts]
         homes = []
         for inside in _homes(mode, self.cells, room):
             rooms = [{e: r[e] for e in inside if e in r} for r in room]
@@ -255,8 +300,8 @@ def _room(
             for piece, terms in taken[e].items():
                 merged.setdefault(piece, []).extend(terms)
         z.append(_class_rows(problem, model, c, merged))
-        if len(mine) > 1:
-            for e in mine:
+        for e in mine:
+            if cells[e].part:
                 _cell_rows(problem, model, c, cells[e], bound[e])
     return tuple(z)
 
