@@ -78,12 +78,16 @@ def check(reader: Reader, switches: Switches | None, text: str) -> str | None:
     """What is wrong with a reader on a text; None when nothing is."""
     start = time.process_time()
     try:
-        wrong = _wrong_fabric(reader(text, source="mutant"))
+        made = reader(text, source="mutant")
+        if time.process_time() - start > LONGEST_SECONDS:
+            return f"took {time.process_time() - start:.1f} s"
+        wrong = _wrong_fabric(made)
     except errors.ParseError as error:
         right = 1 <= error.line <= text.count("\n") + 2 and error.column >= 1 and str(error).isprintable()
         wrong = None if right else f"place {error.line}:{error.column} or words {error!s}"
     except Exception:  # noqa: BLE001 - whatever else it raises is what this program looks for
         return traceback.format_exc()
+    start = time.process_time()
     try:
         if switches is not None:
             fabric_checks.check(switches(text, source="mutant"))

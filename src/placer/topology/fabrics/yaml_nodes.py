@@ -6,6 +6,7 @@ never larger than its text. Total: a tree or a ParseError.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -18,8 +19,11 @@ from placer import errors, hostlist
 MAX_VALUES = 4_000_000
 """Scalars, lists and mappings of one text; more is refused."""
 MAX_DEPTH = 60
-MAX_NAMES = 1_000_000
-"""Names that the node lists of one text may unfold to."""
+MAX_NAMES = 100_000
+"""Names that the node lists of one text may unfold to, each counted as often as it is written."""
+
+# Line ends to YAML and to nobody else; with them line numbers would not be those of an editor.
+_ODD_BREAKS = re.compile("\r(?!\n)|[\x85\u2028\u2029]")
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -53,7 +57,7 @@ Value: TypeAlias = "Word | Items | Table"
 def load(text: str, *, source: str) -> tuple[Value, ...]:
     """Every document of a text; empty ones are left out. Raises ParseError with line and column, and nothing else."""
     try:
-        return tuple(_documents(text, source))
+        return tuple(_documents(_ODD_BREAKS.sub(" ", text), source))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -121,7 +125,7 @@ class Reader:
         if not isinstance(value, Word):
             raise self.error(value, f"{what} must be node lists")
         try:
-            names = hostlist.expand(value.text, source=self.source, limit=min(self.names_left, 200_000))
+            names = hostlist.expand(value.text, source=self.source, limit=self.names_left)
         except errors.ParseError as error:
             said = error.message.removeprefix(f"{errors.printable(self.source)}:{error.line}:{error.column}: ")
             raise self.error(value, said) from None
