@@ -71,13 +71,7 @@ class Capacity(msgspec.Struct, frozen=True, dict=True):
     @functools.cached_property
     def columns(self) -> Columns:
         """The same amounts as arrays."""
-        rows = [(free.gpu_mask, free.unplaced, free.cpus, free.memory_mib) for free in self.nodes]
-        try:
-            table = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
-        except OverflowError:  # absurd sums of what jobs hold
-            bounded = [[max(-_LARGEST, min(_LARGEST, amount)) for amount in row] for row in rows]
-            table = np.array(bounded, dtype=np.int64)
-        return Columns(*(np.ascontiguousarray(table[:, column]) for column in range(4)))
+        return Columns(*_amounts(self.nodes))
 
     @functools.cached_property
     def classes(self) -> Classes:
@@ -105,12 +99,27 @@ class Capacity(msgspec.Struct, frozen=True, dict=True):
             if position is not None:
                 by_node.setdefault(position, []).append(allocation)
         classes = self.classes
-        of, healthy = classes.of, classes.healthy.tolist()
-        for position, held in by_node.items():
-            nodes[position] = _change(nodes[position], held, taking, healthy[of[position]])
+        where = np.array(list(by_node), dtype=np.int64)
+        healthy = classes.healthy[classes.of[where]].tolist()
+        for (position, held), mask in zip(by_node.items(), healthy, strict=True):
+            nodes[position] = _change(nodes[position], held, taking, mask)
+        columns = [column.copy() for column in msgspec.structs.astuple(self.columns)]
+        for column, amounts in zip(columns, _amounts([nodes[position] for position in by_node]), strict=True):
+            column[where] = amounts
         copy = Capacity(tuple(nodes))
-        vars(copy).update(classes=classes, positions=self.positions)
+        vars(copy).update(classes=classes, positions=self.positions, columns=Columns(*columns))
         return copy
+
+
+def _amounts(nodes: Sequence[FreeNode]) -> list[Ints]:
+    """The columns of some nodes."""
+    rows = [(free.gpu_mask, free.unplaced, free.cpus, free.memory_mib) for free in nodes]
+    try:
+        table = np.array(rows, dtype=np.int64).reshape(len(rows), 4)
+    except OverflowError:  # absurd sums of what jobs hold
+        bounded = [[max(-_LARGEST, min(_LARGEST, amount)) for amount in row] for row in rows]
+        table = np.array(bounded, dtype=np.int64)
+    return [np.ascontiguousarray(table[:, column]) for column in range(4)]
 
 
 def _classes(nodes: Sequence[types.NodeState]) -> Classes:

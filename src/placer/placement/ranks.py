@@ -48,6 +48,8 @@ def bind(
             )
         result = known[key]
         notes += result.warnings
+        if result.solve.termination is plan.Termination.LIMIT:
+            notes.append("ranks are bound as well as was found before the time limit")
         nodes.append(msgspec.structs.replace(node, ranks=_numbered(result.ranks, first)))
         first += count
     return plan.Placement(tuple(nodes)), tuple(dict.fromkeys(notes))

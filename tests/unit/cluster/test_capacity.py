@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import msgspec
+
 from placer.cluster import capacity
 from placer.cluster import types as cluster
 
@@ -80,6 +82,9 @@ def test_classes_nodes_that_differ_in_name_and_use_only_are_one() -> None:
         assert one.classes.of.tolist() == [0, 0, 1, 2]
         assert [found.name for found in one.classes.nodes] == ["n1", "n3", "n4"]
         assert one.classes.healthy.tolist() == [0xFF, 0xFF, 0xF]
+        again = capacity.Capacity(one.nodes).columns
+        for kept, made in zip(msgspec.structs.astuple(one.columns), msgspec.structs.astuple(again), strict=True):
+            assert kept.tolist() == made.tolist()
 
 
 def test_of_gpus_beyond_the_width_of_a_mask_are_left_alone() -> None:
