@@ -81,10 +81,8 @@ class Experiment:
         return report.summarise(self.replay(policy, seed), self.fragments, policy=policy, seed=seed)
 
     def floor(self, seed: int) -> floor.Floor:
-        """What no policy can beat on this seed's arrivals, if it drops nothing before placer's rule does."""
-        pods = self.arrive(seed)[1]
-        placed = self.replay("placer", seed).node != replay.DROPPED
-        return floor.floor(self.nodes, pods, floor.before_first_drop(pods, [bool(p) for p in placed]))
+        """What no policy can beat on this seed's arrivals."""
+        return floor.floor(self.nodes, self.arrive(seed)[1])
 
     def _policy(self, name: str, rng: np.random.Generator) -> tuple[policies.Policy, migration.Potential]:
         """A policy by its name in `POLICIES`, and what its migrations are weighed by: Φ of the rule, or F_n(M)."""
