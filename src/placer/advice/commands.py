@@ -59,12 +59,11 @@ def _options(request: cluster.JobRequest, shape: shapes.Shape) -> list[str]:
         options += [f"--gpus-per-task={request.gpus_per_task}"] if request.gpus_per_task else []
     elif shape.demand.gpus:
         options.append(f"--gpus-per-node={kind}{shape.demand.gpus}")
-    if request.ntasks is not None:
+    if request.ntasks is not None and request.ntasks >= shape.count:  # with fewer tasks sbatch takes fewer nodes
         options.append(f"--ntasks={request.ntasks}")
     said: tuple[tuple[str, object], ...] = (
         ("ntasks-per-node", request.ntasks_per_node),
-        ("cpus-per-task", request.cpus_per_task),
-        ("cpus-per-gpu", request.cpus_per_gpu),
+        *_cpus(request, shape),
         *_memory(request),
         ("threads-per-core", request.threads_per_core),
         ("partition", request.partition),
@@ -75,6 +74,14 @@ def _options(request: cluster.JobRequest, shape: shapes.Shape) -> list[str]:
     )
     options += [f"--{name}={value}" for name, value in said if value is not None]
     return [*options, "--exclusive"] if request.exclusive else options
+
+
+def _cpus(request: cluster.JobRequest, shape: shapes.Shape) -> tuple[tuple[str, object], ...]:
+    """sbatch takes one of the two; the other asks for no more CPUs."""
+    by_task = shape.demand.tasks * (request.cpus_per_task or 0)
+    if request.cpus_per_gpu is not None and shape.demand.gpus * request.cpus_per_gpu >= by_task:
+        return (("cpus-per-gpu", request.cpus_per_gpu),)
+    return (("cpus-per-task", request.cpus_per_task),)
 
 
 def _memory(request: cluster.JobRequest) -> tuple[tuple[str, object], ...]:

@@ -78,24 +78,22 @@ def _filled(
     if total is None or total < 2 or request.gpus_per_node is not None or request.ntasks_per_node is not None:
         return ()
     fixed = request.nodes is not None and request.nodes_max in (None, request.nodes)
-    unit, many = _unit(request, total, fixed)
-    if not unit:
-        return ()
+    unit, tasks = _unit(request, total, fixed)
     steps = tuple(
-        _demand(request, units * unit, units if many else 1, defaults)
+        _demand(request, units * unit, units * tasks or 1, defaults)
         for units in range(1, min(total, most_gpus) // unit + 1)
     )
-    most = least if fixed else request.nodes_max or total // unit
+    most = least if fixed else min(request.nodes_max or total, request.ntasks or total, total // unit)
     one = _demand(request, unit, 1, defaults)
     return (Shape(least, one, 0, request.ntasks or least, fill=total, exactly=fixed, most=most, steps=steps),)
 
 
-def _unit(request: cluster.JobRequest, total: int, fixed: bool) -> tuple[int, bool]:
-    """GPUs that stay together, and whether each such unit is a task; 0 where tasks cannot be dealt out so."""
+def _unit(request: cluster.JobRequest, total: int, fixed: bool) -> tuple[int, int]:
+    """GPUs that stay together, and the most tasks that come with them; 0 tasks: one on each node."""
     tasks = request.ntasks
     if tasks is None or (fixed and tasks == request.nodes and request.gpus_per_task is None):
-        return 1, False  # one task on each node
-    return (total // tasks, True) if total % tasks == 0 else (0, True)
+        return 1, 0
+    return (total // tasks, 1) if total % tasks == 0 else (1, -(-tasks // total))
 
 
 def _check(request: cluster.JobRequest) -> None:
@@ -183,8 +181,9 @@ def _node_counts(request: cluster.JobRequest, most_gpus: int, most_nodes: int) -
     if request.gpus_per_node and total is not None:
         return [-(-total // request.gpus_per_node)]
     if total and not request.gpus_per_node:
-        least = max(1, -(-total // max(most_gpus, 1)))
-        even = [n for n in range(least, min(total, max(most_nodes, least)) + 1) if total % n == 0]
+        most = min(total, request.ntasks or total)  # a task does not span nodes
+        least = min(most, -(-total // max(most_gpus, 1)))
+        even = [n for n in range(least, min(most, max(most_nodes, least)) + 1) if total % n == 0]
         return sorted({*even, least})
     if request.ntasks and request.ntasks_per_node:
         return [-(-request.ntasks // request.ntasks_per_node)]

@@ -180,3 +180,34 @@ def test_advise_is_the_same_for_shuffled_jobs() -> None:
     turned = msgspec.structs.replace(state, jobs=state.jobs[::-1])
     request = cluster.JobRequest(nodes=2, gpus_per_node=4)
     assert advise.advise(state, request) == advise.advise(turned, request)
+
+
+def test_advise_a_job_of_several_partitions_stays_in_one() -> None:
+    where = {"gpu1": "a", "gpu2": "b", "gpu3": "b", "gpu4": "a"}
+    nodes = tuple(msgspec.structs.replace(node, partitions=(where[node.name],)) for node in EMPTY.nodes)
+    partitions = (cluster.Partition(name="a", default=True), cluster.Partition(name="b"))
+    snapshot = msgspec.structs.replace(EMPTY, nodes=nodes, partitions=partitions)
+    asked = cluster.JobRequest(nodes=2, gpus_per_node=8, partition="a,b")
+    assert names(advise.advise(snapshot, asked)) in (["gpu1", "gpu4"], ["gpu2", "gpu3"])
+    three = advise.advise(snapshot, cluster.JobRequest(nodes=3, gpus_per_node=8, partition="a,b"))
+    assert three.verdict is advice.Verdict.NEVER_FITS
+
+
+def test_advise_a_listed_node_without_room_waits_for_it() -> None:
+    snapshot = busy(("gpu1", (0, 1, 2, 3, 4, 5)))
+    for nodes in (None, 2):  # sbatch takes at least the nodes of its list
+        asked = cluster.JobRequest(nodes=nodes, gpus_per_node=4, nodelist="gpu[1-2]")
+        assert advise.advise(snapshot, asked).verdict is advice.Verdict.MUST_WAIT
+    with pytest.raises(errors.RequestError, match="names 2 nodes"):
+        advise.advise(snapshot, cluster.JobRequest(nodes=1, gpus_per_node=4, nodelist="gpu[1-2]"))
+
+
+def test_advise_commands_ask_for_what_the_job_asks_for() -> None:
+    asked = cluster.JobRequest(
+        nodes=2, gpus_per_node=4, cpus_per_gpu=2, memory_per_gpu_mib=100, time_limit=7200, exclude="gpu4"
+    )
+    command = advise.advise(EMPTY, asked).commands[0]
+    assert command == (
+        "sbatch '--nodelist=gpu[1-2]' --nodes=2 --gpus-per-node=4 --cpus-per-gpu=2 --mem-per-gpu=100M --exclude=gpu4 "
+        "--time=02:00:00 SCRIPT"
+    )

@@ -90,3 +90,30 @@ def test_wanted_unknown_names_are_request_errors(asked: dict[str, str]) -> None:
     request = cluster.JobRequest(**asked)  # type: ignore[arg-type]
     with pytest.raises(errors.RequestError):
         eligible.wanted(SNAPSHOT, request, features.ANY, 1)
+
+
+@pytest.mark.parametrize(
+    ("partition", "asked", "now", "ever"),
+    [
+        ({"up": False}, {}, "partition down", None),
+        ({"max_time": 3600}, {"time_limit": 3601}, "partition limit", "partition limit"),
+        ({"max_time": 3600}, {"time_limit": 3600}, None, None),
+        ({"max_nodes": 1}, {}, "partition limit", "partition limit"),
+    ],
+)
+def test_check_of_a_partition_that_is_down_or_too_small_says_so(
+    partition: dict[str, object], asked: dict[str, object], now: str | None, ever: str | None
+) -> None:
+    only = cluster.Partition(name="gpu", default=True, **partition)  # type: ignore[arg-type]
+    snapshot = cluster.ClusterSnapshot(nodes=NODES[1:2], partitions=(only,))
+    want = eligible.wanted(snapshot, cluster.JobRequest(**asked), features.ANY, 2)  # type: ignore[arg-type]
+    for empty, reason in ((False, now), (True, ever)):
+        found = eligible.check(capacity.of(snapshot), want, shapes.Demand(1, 1, 0, 1), empty=empty)
+        assert found.fits.excluded == (((reason, 1),) if reason else ())
+
+
+def test_lacking_a_node_of_the_list_that_cannot_take_its_part() -> None:
+    free = capacity.of(SNAPSHOT)
+    want = eligible.wanted(SNAPSHOT, cluster.JobRequest(nodelist="gpu[2-3]"), features.ANY, 2)
+    assert eligible.lacking(free, want, eligible.check(free, want, shapes.Demand(1, 1, 0, 1)).positions)
+    assert not eligible.lacking(free, want, eligible.check(free, want, shapes.Demand(1, 1, 0, 1), empty=True).positions)

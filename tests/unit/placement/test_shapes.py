@@ -95,3 +95,35 @@ def test_of_default_cpus_per_gpu_applies_only_without_cpus_of_the_job() -> None:
 def test_of_contradictions_are_request_errors(asked: dict[str, Any]) -> None:
     with pytest.raises(errors.RequestError):
         of(**asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [  # each refused by sbatch 22.05 as an invalid generic resource specification
+        {"nodes": 1, "gpus": 1, "gpus_per_node": 2},
+        {"gpus": 5, "gpus_per_node": 2},
+        {"ntasks": 4, "gpus_per_task": 2, "gpus": 4},
+        {"gpus": 5, "gpus_per_task": 2},
+        {"nodes": 2, "gpus": 4, "gpus_per_task": 4},
+        {"nodes": 4, "gpus": 2},
+        {"nodes": 1, "ntasks": 4, "gpus_per_task": 1, "gpus_per_node": 2},
+        {"nodes": 2, "ntasks": 3, "ntasks_per_node": 1},
+    ],
+)
+def test_of_counts_that_contradict_each_other_raises_request_error(asked: dict[str, Any]) -> None:
+    with pytest.raises(errors.RequestError):
+        of(**asked)
+
+
+def test_of_fewer_tasks_than_nodes_takes_as_many_nodes_as_tasks() -> None:
+    assert [s.count for s in of(nodes=4, ntasks=2, gpus_per_node=1)] == [2]
+
+
+def test_of_tasks_per_node_with_tasks_is_the_most_of_each_node() -> None:
+    assert [s.count for s in of(gpus=8, ntasks=4, ntasks_per_node=2)] == [2, 4]
+
+
+def test_of_tasks_that_cannot_be_dealt_evenly_keep_their_gpus_together() -> None:
+    (filled,) = of(nodes=2, ntasks=3, gpus_per_task=2)
+    assert (filled.fill, filled.demand.gpus) == (6, 2)
+    assert [(step.gpus, step.tasks) for step in filled.steps] == [(2, 1), (4, 2), (6, 3)]
