@@ -8,10 +8,13 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import click
 
 from placer import errors
+
+LONGEST_LINE: Final = 2000
 
 
 def say(text: str = "") -> None:
@@ -20,14 +23,14 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Print a remark on stderr; one that cannot be printed is no reason to fail."""
+    """Print a one-line remark on stderr, which may quote what came from outside; no reason to fail if it cannot be."""
     with contextlib.suppress(OSError):
-        click.echo(text, err=True)
+        click.echo(errors.printable(text, LONGEST_LINE), err=True)
 
 
 def warn(text: str) -> None:
-    """Print a one-line warning on stderr; it may quote what came from outside."""
-    note(f"warning: {errors.printable(text, 1000)}")
+    """Print a one-line warning on stderr."""
+    note(f"warning: {text}")
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
@@ -40,18 +43,22 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str |
 
     grid = table.Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
-        grid.add_column(name, overflow="fold")
+        grid.add_column(_safe(name), overflow="fold")
     for row in rows:
-        grid.add_row(*(text.Text(cell) for cell in row))
+        grid.add_row(*(text.Text(_safe(cell)) for cell in row))
     console.Console().print(grid)
 
 
 def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> str:
     """The same table as plain text: columns two blanks apart, no frame."""
-    cells = [[name.upper() for name in columns], *([*row] for row in rows)]
+    cells = [[_safe(name.upper()) for name in columns], *([_safe(cell) for cell in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
     return "\n".join([title, *lines] if title else lines)
+
+
+def _safe(cell: str) -> str:
+    return errors.printable(cell, LONGEST_LINE)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ def _head(snapshot: cluster.ClusterSnapshot) -> str:
     idle = sum(f.gpus for f in free.nodes if f.node.condition is cluster.NodeCondition.UP)
     running = sum(bool(job.allocations) for job in snapshot.jobs)
     counts = f"{len(snapshot.nodes)} nodes, {idle} of {gpus} GPUs free, {running} jobs run"
-    return f"{source.system} {source.version}{taken}: {counts}"
+    return f"{errors.printable(source.system)} {errors.printable(source.version)}{taken}: {counts}"
 
 
 def _nodes(snapshot: cluster.ClusterSnapshot) -> str:

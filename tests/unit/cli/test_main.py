@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from placer import errors
-from placer.cli import main
+from placer.cli import _render, main
 
 
 def placer(*words: str) -> subprocess.CompletedProcess[str]:
@@ -88,3 +88,11 @@ def test_streams_that_are_closed_or_full_keep_the_exit_code_and_print_no_traceba
     assert (done.returncode, done.stdout) == (code, "")
     assert "Traceback" not in done.stderr
     assert "own account" not in done.stderr
+
+
+def test_output_for_people_has_no_control_or_direction_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    _render.note("a\x1b[2J\u202eb")
+    _render.say(_render.plain_table(("x\x07", "y"), [("\u2028", "gpu01")]))
+    seen = capsys.readouterr()
+    assert seen.err == "a?[2J?b\n"
+    assert seen.out == "X?  Y\n?   gpu01\n"
