@@ -51,7 +51,7 @@ def join(parts: list[tuple[str, _simulate_document.Report]]) -> _simulate_docume
     for file, part in parts:
         if part.setting != setting:
             raise errors.InputError(
-                f"{errors.printable(file)} and {errors.printable(first)} are of different runs: inputs or options differ",
+                f"{errors.printable(file)} and {errors.printable(first)} differ in inputs or options",
                 hint="merge parts of one run only",
             )
         for run in part.runs:
