@@ -116,6 +116,10 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     switches: int | None = None  # at most so many leaf switches
     threads_per_core: int | None = None
     sockets_per_node: int | None = None  # Slurm's --sockets-per-node, which `gpus_per_socket` counts by
+    ntasks_per_socket: int | None = None
+    ntasks_per_gpu: int | None = None  # `ntasks`, `ntasks_per_node` and `gpus` already follow from it
+    hint: str | None = None  # Slurm's --hint; `threads_per_core` already follows from it
+    enforce_binding: bool = False  # Slurm's --gres-flags=enforce-binding: GPUs only of sockets that give cores
     topology: TopologyConstraint = TopologyConstraint()
     workload: Workload = Workload.ALLREDUCE
     time_limit: int | None = None  # seconds

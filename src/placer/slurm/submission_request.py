@@ -94,6 +94,10 @@ def build(
         threads_per_core=_threads(reader),
         sockets_per_node=reader.value("sockets-per-node", submission_values.count)
         or reader.value("extra-node-info", submission_values.sockets_of_node_info),
+        ntasks_per_socket=reader.value("ntasks-per-socket", submission_values.count),
+        ntasks_per_gpu=reader.value("ntasks-per-gpu", submission_values.count),
+        hint=reader.text("hint"),
+        enforce_binding="enforce-binding" in (reader.text("gres-flags") or "").split(","),
         time_limit=reader.value("time", submission_values.minutes_up),
     )
     request = _with_tasks_per_gpu(reader, _with_gpus(reader, request))
