@@ -29,6 +29,7 @@ class Own(msgspec.Struct, frozen=True, kw_only=True):
     pin: bool = True
     snapshot: str | None = None
     timeout: float = DEFAULT_SECONDS  # for the whole advice
+    complaint: str | None = None  # about the environment, which is no reason not to submit
 
 
 def _option(name: str, argument: sbatch_options.Argument) -> sbatch_options.Option:
@@ -76,6 +77,13 @@ def _of(said: Mapping[str, str | None], environ: Mapping[str, str]) -> Own:
     def value(name: str) -> str | None:
         return said[name] if name in said else environ.get(_variable(name)) or None
 
+    timeout, complaint = DEFAULT_SECONDS, None
+    try:
+        timeout = _seconds(value("timeout"), "--placer-timeout" if "timeout" in said else _variable("timeout"))
+    except errors.UsageError as error:
+        if "timeout" in said:
+            raise
+        complaint = error.message
     pin = "no-pin" not in said and environ.get(_variable("pin"), "yes").strip().lower() not in _SAY_NO - {""}
     return Own(
         off=flag("off"),
@@ -85,7 +93,8 @@ def _of(said: Mapping[str, str | None], environ: Mapping[str, str]) -> Own:
         shape=flag("shape"),
         pin="pin" in said or (pin and not flag("no-pin")),
         snapshot=value("snapshot"),
-        timeout=_seconds(value("timeout")),
+        timeout=timeout,
+        complaint=complaint,
     )
 
 
@@ -93,7 +102,7 @@ def _variable(name: str) -> str:
     return f"PLACER_SBATCH_{name.upper().replace('-', '_')}"
 
 
-def _seconds(text: str | None) -> float:
+def _seconds(text: str | None, name: str) -> float:
     if text is None:
         return DEFAULT_SECONDS
     try:
@@ -102,7 +111,7 @@ def _seconds(text: str | None) -> float:
         seconds = math.nan
     if not 0 < seconds <= 3600:
         raise errors.UsageError(
-            f"`--placer-timeout` takes seconds between 0 and 3600, not `{errors.printable(text)}`",
+            f"`{name}` takes seconds between 0 and 3600, not `{errors.printable(text)}`",
             hint="placer sbatch --placer-timeout 10 …",
         )
     return seconds

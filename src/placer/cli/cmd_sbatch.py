@@ -71,6 +71,8 @@ def command(ctx: click.Context) -> int:
     """
     _die_of_signals_as_sbatch_does()
     own, words = _sbatch_own.take(ctx.args, os.environ)
+    if own.complaint is not None:
+        _warn(own.complaint, None)
     skip = _sbatch_exec.tried(os.environ)
     path = "sbatch" if own.dry_run else _sbatch_exec.sbatch_path(os.environ, skip)
     added = () if own.off or skip else _added(own, words)

@@ -245,6 +245,14 @@ def test_own_option_that_does_not_exist_is_a_usage_error(world: World, argv: lis
     assert not (world.folder / "record" / "argv").exists()
 
 
+@pytest.mark.parametrize("seconds", ["soon", "0", "-1", "nan", "1e9"])
+def test_environment_that_makes_no_sense_is_warned_of_and_the_job_submitted(world: World, seconds: str) -> None:
+    done = world.run(["job.sh"], environ={"PLACER_SBATCH_TIMEOUT": seconds})
+    assert world.words() == ["job.sh"]
+    assert done.stderr.startswith(b"warning: placer: `PLACER_SBATCH_TIMEOUT` takes seconds")
+    assert done.stdout == world.direct(["job.sh"]).stdout
+
+
 def test_help_ends_with_examples(world: World) -> None:
     done = world.run(["--help"])
     assert done.returncode == 0
