@@ -10,6 +10,8 @@ import click
 BENCHMARKS: Final[dict[str, tuple[str, str]]] = {
     "openb": ("_simulate_openb", "Packing policies on the public GPU cluster trace"),
     "merge": ("_simulate_merge", "Join the partial results of a split run"),
+    "allocator": ("_simulate_allocator", "What NVIDIA's device plugin may answer"),
+    "mapa": ("_simulate_mapa", "GPU sets on one multi-GPU server, against published policies"),
 }
 """Name -> (module in placer.cli with a click command called `command`, one line of help)."""
 

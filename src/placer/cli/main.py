@@ -20,6 +20,7 @@ VERBS: Final[dict[str, str]] = {
     "sbatch": "Submit with sbatch, placed as advised",
     "topo": "Show what is wired to what: nodes and fabrics",
     "snapshot": "Keep the state of a cluster in a file, or show one",
+    "simulate": "Replay traces against published policies and placer's own",
     "sandbox": "Start a real Slurm with emulated GPU nodes on this machine",
     "config": "Show the configuration and where it comes from",
 }

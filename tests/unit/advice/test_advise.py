@@ -32,7 +32,7 @@ LINKS = (
 MACHINE = topo.NodeTopology(name="a100", source="test", gpus=GPUS, nics=NICS, links=LINKS)
 NAMES = ("gpu1", "gpu2", "gpu3", "gpu4")
 WHERE = {n: {"leaf": f"leaf{1 + i // 2}", "spine": "s1"} for i, n in enumerate(NAMES)}
-FABRIC = fabric.from_node_domains(["leaf", "spine"], WHERE, source="test")
+FABRIC = fabric.from_node_domains(["leaf", "spine"], WHERE, source="test", kind="tree")
 SLOTS = tuple(cluster.GpuSlot(index=i, type="a100") for i in range(8))
 EMPTY = cluster.ClusterSnapshot(
     source=cluster.Source("slurm", "24.11.5", 1_800_000_000),

@@ -30,7 +30,10 @@ def snapshot(*, full: bool = False) -> cluster.ClusterSnapshot:
     return cluster.ClusterSnapshot(
         source=cluster.Source("slurm", "25.11.0", 1_800_000_000),
         topology=topo.ClusterTopology(
-            NAMES, (machine,), (0,) * len(NAMES), fabric.from_node_domains(["rack", "spine"], where, source="test")
+            NAMES,
+            (machine,),
+            (0,) * len(NAMES),
+            fabric.from_node_domains(["rack", "spine"], where, source="test", kind="tree"),
         ),
         nodes=tuple(
             cluster.NodeState(name=name, gpus=SLOTS, cpus=128, memory_mib=1000, features=("even",) if i % 2 else ())
