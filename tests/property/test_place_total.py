@@ -210,7 +210,7 @@ def hosts(text: str | None) -> set[str]:
     return set() if text is None else written.get(text, {text})
 
 
-def replay(
+def check_replay(
     found: advice.Advice, request: cluster.JobRequest, books: dict[str, Books], snapshot: cluster.ClusterSnapshot
 ) -> None:
     """Every promise of a fits-now answer, one by one."""
@@ -347,7 +347,7 @@ def test_advise_on_recording_that_fits_now_fits_by_what_slurm_printed(
     snapshot = slurm.build(recordings.Recording(release, entries(release, topologies)))
     found = advise(snapshot, request)
     if found is not None and found.verdict is advice.Verdict.FITS_NOW:
-        replay(found, request, printed_books(release), snapshot)
+        check_replay(found, request, printed_books(release), snapshot)
 
 
 @given(
@@ -378,4 +378,4 @@ def test_advise_on_mutated_recording_is_advice_that_fits_or_placer_error(
         return
     found = advise(snapshot, request)
     if found is not None and found.verdict is advice.Verdict.FITS_NOW:
-        replay(found, request, books_of_snapshot(snapshot), snapshot)
+        check_replay(found, request, books_of_snapshot(snapshot), snapshot)

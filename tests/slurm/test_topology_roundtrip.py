@@ -62,7 +62,7 @@ def shown(directory: pathlib.Path, text: str, file: str = "topology.conf") -> to
     return topology_conf.read(done.stdout, source="scontrol")
 
 
-def same(told: topo.Fabric, written: topo.Fabric) -> None:
+def assert_same(told: topo.Fabric, written: topo.Fabric) -> None:
     assert [level.name for level in told.levels] == [level.name for level in written.levels]
     assert [(d.level, d.name, d.nodes, d.parent) for d in told.domains] == [
         (d.level, d.name, d.nodes, d.parent) for d in written.domains
@@ -82,7 +82,7 @@ TREES = {
 @pytest.mark.parametrize("name", TREES)
 def test_topology_conf_written_by_placer_is_told_again(sandbox: pathlib.Path, name: str) -> None:
     made = topology_conf.read(TREES[name], source="f")
-    same(shown(sandbox, topology_conf.write(made)), made)
+    assert_same(shown(sandbox, topology_conf.write(made)), made)
 
 
 def test_topology_conf_of_a_cluster_model_is_told_again(sandbox: pathlib.Path) -> None:
@@ -110,7 +110,7 @@ def test_topology_conf_of_blocks_is_told_again(sandbox: pathlib.Path) -> None:
     try:
         conf.write_text(text.replace("topology/tree", "topology/block"))
         told = shown(sandbox, topology_conf.write_blocks(made))
-        same(told, made)
+        assert_same(told, made)
     finally:
         conf.write_text(text)
 
@@ -120,4 +120,4 @@ def test_topology_yaml_written_by_placer_is_told_again(sandbox: pathlib.Path) ->
         pytest.skip(f"Slurm {release()[0]}.{release()[1]:02} reads no topology.yaml: 25.05 or later")
     made = topology_yaml.read((ROOT / "fixtures/fabric/two-islands.yaml").read_text(), source="f")
     made = msgspec.structs.replace(made, warnings=())
-    same(shown(sandbox, topology_yaml.write_one(made), "topology.yaml"), made)
+    assert_same(shown(sandbox, topology_yaml.write_one(made), "topology.yaml"), made)
