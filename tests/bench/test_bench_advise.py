@@ -17,7 +17,7 @@ from placer.advice import advise
 from placer.advice import types as advice
 from placer.cluster import capacity
 from placer.cluster import types as cluster
-from placer.placement import eligible, features, job, shapes
+from placer.placement import eligible, features, job, job_sets, shapes
 from placer.placement import types as plan
 from placer.topology import catalog, fabric
 from placer.topology import types as topo
@@ -147,6 +147,19 @@ def test_bench_search_10000_nodes(benchmark: BenchmarkFixture, request_: cluster
     question = advise.ask(site, request_, limits)[0]
     found = benchmark(job.search, site, question)
     benchmark.extra_info.update(budget_ms=30, candidates=found.fits.nodes_fit)
+    assert found.solve.termination == "optimal"
+
+
+@pytest.mark.parametrize("workers", [4, 64])
+def test_bench_controller_and_workers_10000_nodes(benchmark: BenchmarkFixture, workers: int) -> None:
+    site = job.site(snapshot())
+    requests = (cluster.JobRequest(nodes=1, gpus_per_node=1), cluster.JobRequest(nodes=workers, gpus_per_node=8))
+    sets = [
+        job_sets.PodSet(name, advise.ask(site, request, plan.SolveLimits())[0])
+        for name, request in zip(("controller", "workers"), requests, strict=True)
+    ]
+    found = benchmark(job_sets.search, site, sets, topology=cluster.TopologyConstraint(required="spine"))
+    benchmark.extra_info.update(objective=found.solve.objective)
     assert found.solve.termination == "optimal"
 
 
