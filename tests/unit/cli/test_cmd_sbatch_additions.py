@@ -91,6 +91,11 @@ def test_decide_for_a_job_that_must_stay_free_wishes_for_one_switch(argv: list[s
     assert _added(_advice(), _submission(*argv)) == ["--switches=1@5:00"]
 
 
+def test_decide_for_a_total_that_fills_nodes_unevenly_does_not_make_it_wait_for_one_switch() -> None:
+    filled = shapes.Shape(2, shapes.Demand(1, 1, 0, 1), fill=11, exactly=False)
+    assert _added(_advice(shape=filled), _submission("--gpus=11")) == []
+
+
 @pytest.mark.parametrize("option", ["-wn1", "--switches=2", "--segment=1", "--spread-job"])
 def test_decide_never_says_again_what_the_user_said(option: str) -> None:
     added = _added(_advice(), _submission("-N2", "--gpus-per-node=4", option), pin=False)
