@@ -116,8 +116,9 @@ def _switches(
     """`--switches=1` for a job of several nodes that wants one leaf switch, or would get one by the advice."""
     fabric, wanted = snapshot.topology.fabric, submission.request.topology
     plugin = dict(snapshot.settings).get("TopologyPlugin", "topology/tree")
-    if not found.shape.exactly:
-        return None  # Slurm chooses the number of nodes, and for one switch may choose to wait
+    uneven = found.shape.extra > 0 or found.shape.fill > 0
+    if uneven and _fixed_nodes(submission.request) is None:
+        return None  # Slurm deals out the GPUs otherwise, and for one switch may choose to wait
     if found.shape.count < 2 or fabric.kind != "tree" or not fabric.levels or not plugin.endswith("tree"):
         return None
     if submission.gives("switches", "nodelist", "nodefile", "spread-job", "segment", "contiguous"):

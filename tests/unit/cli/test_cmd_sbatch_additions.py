@@ -92,8 +92,11 @@ def test_decide_for_a_job_that_must_stay_free_wishes_for_one_switch(argv: list[s
 
 
 def test_decide_for_a_total_that_fills_nodes_unevenly_does_not_make_it_wait_for_one_switch() -> None:
+    uneven = shapes.Shape(2, shapes.Demand(5, 1, 0, 1), extra=1)
     filled = shapes.Shape(2, shapes.Demand(1, 1, 0, 1), fill=11, exactly=False)
-    assert _added(_advice(shape=filled), _submission("--gpus=11")) == []
+    for shape in (uneven, filled):
+        assert _added(_advice(shape=shape), _submission("--gpus=11")) == []
+    assert _added(_advice(shape=uneven), _submission("--gpus=11", "-N2"), pin=False) == ["--switches=1@5:00"]
 
 
 @pytest.mark.parametrize("option", ["-wn1", "--switches=2", "--segment=1", "--spread-job"])
