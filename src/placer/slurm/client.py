@@ -29,6 +29,7 @@ from placer.slurm import snapshot as names
 MAX_OUTPUT_BYTES: Final = 512 << 20
 """Largest output of one command; the text of 50,000 jobs is about 80 MB, their JSON about 250 MB."""
 MAX_CONF_BYTES: Final = 16 << 20
+MAX_SECONDS: Final = 86400.0
 _JSON_SINCE: Final = (24, 11)
 _EXCLUSIVE_NOT_IN_JSON_SINCE: Final = (26, 5)
 _PING: Final = "scontrol ping"
@@ -71,9 +72,12 @@ def record(
 ) -> recordings.Recording:
     """Everything that `snapshot.build` reads, from the cluster that `scontrol` speaks to.
 
-    `timeout_seconds` is for all commands together. Raises CommandMissingError, CommandFailedError, CommandTimeoutError.
+    `timeout_seconds` is for all commands together, at most a day. Raises CommandMissingError, CommandFailedError,
+    CommandTimeoutError; UsageError when it is no positive number.
     """
-    session = _Session(run or run_command, timeout_seconds, environ, clock)
+    if not timeout_seconds > 0:  # not a number, too
+        raise errors.UsageError(f"reading the cluster needs some seconds, not {timeout_seconds:g}", hint="--timeout 10")
+    session = _Session(run or run_command, min(timeout_seconds, MAX_SECONDS), environ, clock)
     taken = int(now())
     config = session.must("show", "config")
     entries = {names.CONFIG: config}

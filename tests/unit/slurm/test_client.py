@@ -83,6 +83,20 @@ def test_record_gives_every_command_the_time_that_is_left() -> None:
     assert [command.timeout_seconds for command in fake.commands] == [9.0, 8.0, 7.0, 6.0, 5.0]
 
 
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
+def test_record_with_no_time_is_a_usage_error_and_asks_nothing(seconds: float) -> None:
+    fake = Fake("22.05")
+    with pytest.raises(errors.UsageError, match="seconds"):
+        client.record(run=fake, timeout_seconds=seconds)
+    assert fake.asked == []
+
+
+def test_record_without_end_gives_at_most_a_day() -> None:
+    fake = Fake("22.05")
+    client.record(run=fake, timeout_seconds=float("inf"), clock=lambda: 0.0)
+    assert {command.timeout_seconds for command in fake.commands} == {86400.0}
+
+
 def test_record_past_the_deadline_raises_timeout_with_hint() -> None:
     ticks = iter((0.0, 1.0, 11.0))
     with pytest.raises(errors.CommandTimeoutError) as caught:
