@@ -149,7 +149,7 @@ def table(found: Report, title: str) -> str:
         runs = [run for run in found.runs if run.policy == policy]
         if not runs:
             continue
-        shown = [f"{columns[r].unallocated_pct:.2f} ±{columns[r].sd:.2f}" if r in columns else "-" for r in loads]
+        shown = [_cell(columns[r], len(runs)) if r in columns else "-" for r in loads]
         moved = sum(run.migrated_pods for run in runs) / len(runs)
         declined = sum(run.declined_pods for run in runs) / len(runs)
         dropped = sum(run.dropped_pods for run in runs) / len(runs)
@@ -163,3 +163,7 @@ def table(found: Report, title: str) -> str:
     if found.shard:
         lines.append(f"part {found.shard} only; `placer simulate merge` joins the parts")
     return "\n\n".join(lines)
+
+
+def _cell(mean: report.Mean, runs: int) -> str:
+    return f"{mean.unallocated_pct:.2f}" + (f" ±{mean.sd:.2f}" if runs > 1 else "")

@@ -83,12 +83,16 @@ def command(
 
 def title(setting: _simulate_document.Setting) -> str:
     """One line above a table or a picture."""
-    words = f"unallocated GPU %, {setting.gpus} GPUs on {setting.nodes} nodes, {len(setting.seeds)} seeds, by arrived %"
+    words = f"unallocated GPU %, {setting.gpus} GPUs on {setting.nodes} nodes, {_count(setting.seeds)}, by arrived %"
     if setting.migrate_pct:
         words += f"; moves allowed: {setting.migrate_pct:g} % of the pods"
     if setting.decline_after_pct is not None:
         words += f"; pods declined after {setting.decline_after_pct:g} %"
     return words
+
+
+def _count(seeds: list[int]) -> str:
+    return "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
 
 
 def _prepare(

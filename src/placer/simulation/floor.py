@@ -10,8 +10,10 @@ class, where one fits on an empty node; f_κps >= 0: shares of size s that lie f
                 Σ_p f_κps = Σ_{j of size s} x_jκ                         every class and size: each share lies somewhere
                 Σ_s f_κ0s + Σ_{j whole} k_j x_jκ <= N_κ G_κ              every class: shares at p = 0 open a GPU
                 Σ_s f_κps <= Σ_s f_κ,p−s,s                               every class and p > 0: what ends at p goes on
+                Σ_j u_j k_j x_jκ <= 1000 N_κ G_κ                         every class: GPU thousandths in all
 
-Pods of several GPUs count as that many whole ones. Larger shares lie first, which leaves out equal packings.
+Sizes are rounded down to whole steps, so it is a bound for any sizes. Pods of several GPUs, and whole ones, take that
+many positions 0. Larger shares lie first, which leaves out equal packings.
 
 r_j = 0 bounds *any* policy, even one that declines pods. A policy that places whatever fits drops nothing until the
 cluster is nearly full, and then it is too late for the best packing. With r_j the pods of the first X % arrived, and X
@@ -90,11 +92,12 @@ class Bound:
 def _class_rows(model: milp.Model, group: _Class, here: Mapping[fgd.Pod, int]) -> None:
     """CPU and GPUs of one class."""
     model.row(((x, k.cpu_milli / 1000) for k, x in here.items()), high=group.nodes * group.cpu_milli / 1000)
+    model.row(((x, -_cost(k) / 1000) for k, x in here.items()), high=group.nodes * group.gpus)
     of_size: dict[int, list[int]] = {}
-    whole = [(x, float(k.gpu_count)) for k, x in here.items() if not _is_share(k)]
+    whole = [(x, float(k.gpu_count)) for k, x in here.items() if k.gpu_milli == packing.WHOLE]
     for kind, x in here.items():
         if _is_share(kind):
-            of_size.setdefault(packing_holes.size(kind.gpu_milli), []).append(x)
+            of_size.setdefault(kind.gpu_milli // packing_holes.GRID, []).append(x)
     begin: dict[int, list[int]] = {}
     end: dict[int, list[int]] = {}
     for size, arcs in _arcs(tuple(of_size)).items():
@@ -112,7 +115,7 @@ def _arcs(sizes: Sequence[int]) -> dict[int, list[int]]:
     """For each size the positions where a share may begin when larger ones lie before smaller ones."""
     reached = {0}
     found: dict[int, list[int]] = {}
-    for size in sorted(sizes, reverse=True):
+    for size in sorted((s for s in sizes if s), reverse=True):
         found[size] = []
         for p in range(packing_holes.STEPS - size + 1):
             if p in reached:
@@ -159,7 +162,8 @@ def _left(packed: Packed | None, bound: Bound) -> float:
 
 
 def _is_share(kind: fgd.Pod) -> bool:
-    return kind.gpu_count == 1 and packing_holes.size(kind.gpu_milli) < packing_holes.STEPS
+    """Whether it has a place on one GPU; the smallest, below one step, count by their thousandths alone."""
+    return kind.gpu_count == 1 and kind.gpu_milli < packing.WHOLE
 
 
 def _cost(kind: fgd.Pod) -> float:

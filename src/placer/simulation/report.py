@@ -5,6 +5,8 @@ of all pods so far, dropped ones too, in units of the cluster's GPUs, of
 
     allocated %   GPU thousandths in use / capacity, rounded to two digits
     fragmented %  Σ_n F_n(M) / capacity, rounded to two digits, with M the typical pods of the original list
+
+A load at which no pod came (on small clusters) has the values after the last pod before it.
 """
 
 from __future__ import annotations
@@ -55,14 +57,32 @@ def summarise(trail: replay.Trail, fragments: packing_fragments.Fragments, *, po
     arrived = np.rint(100.0 * trail.arrived_milli / capacity).astype(np.int64)
     allocated = np.round(100.0 * used / capacity, 2)
     fragmented = np.round(100.0 * lost / capacity, 2)
-    events = np.bincount(arrived)
-    sums = [np.bincount(arrived, weights=what) for what in (allocated, fragmented)]
+    empty = round(100.0 * _lost_at_start(trail, fragments) / capacity, 2)
     columns = tuple(
-        Column(int(r), round(float(sums[0][r] / events[r]), 4), round(float(sums[1][r] / events[r]), 4))
-        for r in np.flatnonzero(events)
+        Column(r, round(a, 4), round(f, 4))
+        for r, (a, f) in enumerate(
+            zip(_by_load(arrived, allocated, 0.0), _by_load(arrived, fragmented, empty), strict=True)
+        )
     )
     dropped = int((trail.node == replay.DROPPED).sum()) - trail.declined
     return Run(policy, seed, columns, len(trail.node), dropped, trail.migrations, trail.declined)
+
+
+def _by_load(arrived: packing.Ints, values: packing.Floats, start: float) -> list[float]:
+    """The mean of the values at each load from 0 to the last; where there is none, the last value before."""
+    events, sums = np.bincount(arrived), np.bincount(arrived, weights=values)
+    means: list[float] = []
+    before, at = start, 0
+    for count, total in zip(events.tolist(), sums.tolist(), strict=True):
+        means.append(total / count if count else before)
+        at += count
+        before = float(values[at - 1]) if at else start
+    return means
+
+
+def _lost_at_start(trail: replay.Trail, fragments: packing_fragments.Fragments) -> float:
+    nodes = trail.states.nodes(trail.start)
+    return float(fragments.of(nodes.cpu_milli, nodes.gpu_milli, nodes.model).sum())
 
 
 def fragmentation(trail: replay.Trail, fragments: packing_fragments.Fragments) -> packing.Floats:
