@@ -23,7 +23,7 @@ MASK_GPUS = 63
 """Masks are int64 in the searches; GPUs of a node beyond so many are left alone. The largest known nodes have 32."""
 
 
-class FreeNode(msgspec.Struct, frozen=True):
+class FreeNode(msgspec.Struct, frozen=True, gc=False):  # in no reference cycle; there are very many
     """What one node has left.
 
     `gpu_mask` holds the indices that are surely free. Where a job's indices are not known, `unplaced` of the GPUs in

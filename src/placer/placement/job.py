@@ -102,7 +102,7 @@ def site(
         if key not in known:
             known[key] = len(tables)
             machine = snapshot.topology.machines[key[0]] if key[0] >= 0 else None
-            count = max((gpu.index + 1 for gpu in node.gpus), default=0)
+            count = min(capacity.MASK_GPUS, max((gpu.index + 1 for gpu in node.gpus), default=0))
             tables.append(gpuset.SetTable(_typed(machine, node, nic_gbits), count, workload=workload))
         table_of.append(known[key])
     told = dict(oversubscription)

@@ -211,3 +211,12 @@ def test_advise_commands_ask_for_what_the_job_asks_for() -> None:
         "sbatch '--nodelist=gpu[1-2]' --nodes=2 --gpus-per-node=4 --cpus-per-gpu=2 --mem-per-gpu=100M --exclude=gpu4 "
         "--time=02:00:00 SCRIPT"
     )
+
+
+def test_advise_node_with_more_gpus_than_a_mask_has_bits_gives_the_first_ones() -> None:
+    slots = tuple(cluster.GpuSlot(index=i) for i in range(100))
+    state = cluster.ClusterSnapshot(nodes=(cluster.NodeState(name="n", gpus=slots, cpus=100, memory_mib=10),))
+    fits = advise.advise(state, cluster.JobRequest(nodes=1, gpus_per_node=63)).placement
+    assert fits is not None
+    assert fits.nodes[0].gpus == tuple(range(63))
+    assert advise.advise(state, cluster.JobRequest(nodes=1, gpus_per_node=64)).verdict is advice.Verdict.NEVER_FITS
