@@ -65,9 +65,7 @@ def _possible(problem: queue.Problem) -> set[int]:
     """Jobs that could start, were they alone, as far as their pieces say; the others never do."""
     room = [int(fits.sum()) for fits in problem.fits]
     some = {
-        number
-        for number, mode in enumerate(problem.modes)
-        if all(room[piece] >= count for count, piece in mode.parts)
+        number for number, mode in enumerate(problem.modes) if all(room[piece] >= count for count, piece in mode.parts)
     }
     return {number for number, job in enumerate(problem.jobs) if some.intersection(job.modes)}
 
@@ -100,9 +98,7 @@ class _Solved(msgspec.Struct, frozen=True):
     late: bool = False
 
 
-def _tiers(
-    problem: queue.Problem, model: models.Model, known: tuple[queue.Start, ...], deadline: Deadline
-) -> _Solved:
+def _tiers(problem: queue.Problem, model: models.Model, known: tuple[queue.Start, ...], deadline: Deadline) -> _Solved:
     """Solve tier by tier. Tiers that were not reached are bounded by all they have.
 
     HiGHS takes no first solution, and would look long for one as good as the answer at hand. So the relaxation (no
@@ -187,9 +183,7 @@ def _better(
     return one if worth(one) > worth(other) else other
 
 
-def _answer(
-    problem: queue.Problem, best: _Best, greedy_value: float, method: str, deadline: Deadline
-) -> queue.Answer:
+def _answer(problem: queue.Problem, best: _Best, greedy_value: float, method: str, deadline: Deadline) -> queue.Answer:
     """Value and bound over all tiers. A tier whose value is its bound is proven; the first that is not ends that."""
     tiers = problem.tiers
     bounds = best.bounds or tuple(_everything(problem, tier) for tier in tiers)

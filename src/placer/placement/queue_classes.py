@@ -149,7 +149,8 @@ class _Alike:
         sized = {(p.gpus, p.need[d]) for p in self.pieces if p.gpus}
         for f in range(1, len(most)):
             most[f] = max([most[f - 1], *(need + most[f - gpus] for gpus, need in sized if gpus <= f)])
-        beside = sum(self.problem.pieces[q].need[d] * self.problem.wanted[q] for q in self.shared if not self.problem.pieces[q].gpus)  # fmt: skip
+        without = [q for q in self.shared if not self.problem.pieces[q].gpus]
+        beside = sum(self.problem.pieces[q].need[d] * self.problem.wanted[q] for q in without)
         table: Ints = np.array(most, dtype=np.int64)[self.gpus] + beside
         return table
 
@@ -173,10 +174,10 @@ class _Alike:
         sizes: set[int] = set()
         some = self.nodes[rows]
         for mode in self.problem.modes:
-            level = queue.bound_at(mode)
-            here = [q for _, q in mode.parts if self.problem.fits[q][some].any()] if level is not None else []
-            if level is not None and here:
-                levels.add(level)
+            bound = queue.levels_of(mode)
+            here = [q for _, q in mode.parts if self.problem.fits[q][some].any()] if bound else []
+            if here:
+                levels.update(bound)
                 sizes |= {self.problem.pieces[q].gpus for q in here if not self.problem.pieces[q].whole}
         found = tuple(sorted(levels))
         if not found or (form == NESTED and sizes <= set(self.sizes[-1:])):

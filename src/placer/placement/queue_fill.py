@@ -75,9 +75,7 @@ def fill(problem: queue.Problem, model: models.Model, values: Sequence[float]) -
     return Filled(tuple(starts), tuple(sorted(left)), tuple(sorted(failed)))
 
 
-def _deal(
-    problem: queue.Problem, model: models.Model, values: Sequence[float]
-) -> tuple[list[_Run], list[_Share]]:
+def _deal(problem: queue.Problem, model: models.Model, values: Sequence[float]) -> tuple[list[_Run], list[_Share]]:
     """Which jobs start, in which mode and home, and what each takes of which cell."""
     waiting = jobs(problem, model, values)
     runs: list[_Run] = []

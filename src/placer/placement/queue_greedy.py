@@ -27,6 +27,10 @@ class Room:
         self.untouched = problem.nodes.untouched.copy()
         self._full: set[int] = set()  # modes that have failed: room only shrinks
 
+    def reopen(self) -> None:
+        """Forget what did not fit, since something was given back."""
+        self._full.clear()
+
     def place(self, mode_number: int) -> tuple[tuple[int, ...], ...] | None:
         """The nodes of each part, taken; None when the mode does not fit any more."""
         if mode_number in self._full:

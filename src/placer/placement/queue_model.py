@@ -1,8 +1,8 @@
 """The queue as a MILP over node classes (symbols of `queue_problem`; classes c of `queue_classes`).
 
-Sets: groups t of n_t jobs with the same modes, value and tier; homes h of a mode m: the whole cluster, or each domain of
-level l_m that could hold it; cells e of a class: its nodes in one domain of every level at which jobs are bound (one
-cell holds them all where none is). C(m, h) are the cells that home h has; n_c and n_e count nodes.
+Sets: groups t of n_t jobs with the same modes, value and tier; homes h of a mode m: the whole cluster, or each domain
+of level l_m that could hold it; cells e of a class: its nodes in one domain of every level at which jobs are bound,
+for those jobs, and all of them for the others. C(m, h) are the cells that home h has; n_c and n_e count nodes.
 
     s_tm ∈ [0, n_t]      jobs of group t that start in mode m (whole where a group has several modes)
     u_mh ∈ {0, 1, …}     jobs that start in mode m in home h
@@ -18,7 +18,7 @@ cell holds them all where none is). C(m, h) are the cells that home h has; n_c a
     (apart)     Σ_p y_mhpe <= min(k_m, nodes of e that fit) u_mh                every m, h, e with k_m > 1
     (nested)    Σ_{q: s_q >= s} (s_q/s) Y_qc + floor(f_c/s) W_c <= Σ_{i ∈ c} floor(f_i/s)    every size s
     (patterns)  Y_κc <= Σ_π π_κ z_cπ,   Σ_π z_cπ + W_c <= n_c                   every kind κ of piece
-    (sums)      Σ_q need_qd Y_qc + min_i room_di W_c <= Σ_{i ∈ c} room_di       every d; and, with floor(s_q/s), (nested)
+    (sums)      Σ_q need_qd Y_qc + min_i room_di W_c <= Σ_{i ∈ c} room_di       every d, and (nested) with floor(s_q/s)
     (cell)      Σ_{bound} Y_qe + floor(f_c/s) W_e <= Σ_{i ∈ e} floor(f_i/s),  W_e <= n_e     s the largest size
     (domains)   Σ_p y_mhpe <= k_m d_mhd,  Σ_d d_mhd <= most u_mh
     (forced)    Σ_{p, e ⊆ forced} y_mhpe = (forced nodes) u_mh
@@ -213,7 +213,9 @@ class _Starts:
         """For each cell the number of its nodes on which a piece fits, where there are any."""
         if piece not in self._room:
             fits = self.problem.fits[piece]
-            here = ((e, int(fits[cell.nodes].sum())) for e, cell in enumerate(self.cells) if piece in self.users[cell.of])
+            here = (
+                (e, int(fits[cell.nodes].sum())) for e, cell in enumerate(self.cells) if piece in self.users[cell.of]
+            )
             self._room[piece] = {e: nodes for e, nodes in here if nodes}
         return self._room[piece]
 
@@ -322,9 +324,7 @@ def _class_rows(
         return z
     sizes = [problem.pieces[kind[0]].gpus for kind in c.kinds]
     for s in sorted(set(sizes) - {0}):
-        rows = [
-            (v, f * (size // s)) for size, terms in zip(sizes, kinds, strict=True) if size >= s for v, f in terms
-        ]
+        rows = [(v, f * (size // s)) for size, terms in zip(sizes, kinds, strict=True) if size >= s for v, f in terms]
         slots = c.slots(s)
         model.row([*rows, *((v, f * int(slots.min())) for v, f in whole)], high=int(slots.sum()))
     if c.form == classes.SUMS:

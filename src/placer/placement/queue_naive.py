@@ -1,19 +1,19 @@
 """The oracle for small queues: every job on every node, no classes (symbols of `queue_problem`).
 
-    s_jm ∈ {0, 1}     job j starts in mode m ∈ M_j
-    x_jmpi ∈ {0, 1}   node i is one of part p of it, for the nodes on which the piece fits alone
-    h_jmd ∈ {0, 1}    domain d holds nodes of it, at the level that mode m names (l_m, or that of `most`)
+s_jm ∈ {0, 1}     job j starts in mode m ∈ M_j
+x_jmpi ∈ {0, 1}   node i is one of part p of it, for the nodes on which the piece fits alone
+h_jmd ∈ {0, 1}    domain d holds nodes of it, at the level that mode m names (l_m, or that of `most`)
 
-    max Σ_jm (v_j + ε bonus_m) s_jm      for the first tier, then the next under Σ v_j s_jm >= what the first has, …
+max Σ_jm (v_j + ε bonus_m) s_jm      for the first tier, then the next under Σ v_j s_jm >= what the first has, …
 
-    (once)      Σ_m s_jm <= 1                                              every j
-    (pieces)    Σ_i x_jmpi = k_p s_jm                                      every j, m, p
-    (apart)     Σ_p x_jmpi <= s_jm                                         every j, m, i
-    (room)      Σ_jmp need_pd x_jmpi <= room_di                            every i, d
-    (whole)     x_jmpi + x_j'm'p'i <= 1                                    every i, a whole piece and any other
-    (home)      Σ_{i ∈ d, p} x_jmpi <= k_m h_jmd,  Σ_d h_jmd <= most s_jm  (most = 1 for l_m)
-    (forced)    Σ_p x_jmpi = s_jm                                          every forced i
-    (at least)  Σ_{i ∈ group, p} x_jmpi >= least s_jm
+(once)      Σ_m s_jm <= 1                                              every j
+(pieces)    Σ_i x_jmpi = k_p s_jm                                      every j, m, p
+(apart)     Σ_p x_jmpi <= s_jm                                         every j, m, i
+(room)      Σ_jmp need_pd x_jmpi <= room_di                            every i, d
+(whole)     x_jmpi + x_j'm'p'i <= 1                                    every i, a whole piece and any other
+(home)      Σ_{i ∈ d, p} x_jmpi <= k_m h_jmd,  Σ_d h_jmd <= most s_jm  (most = 1 for l_m)
+(forced)    Σ_p x_jmpi = s_jm                                          every forced i
+(at least)  Σ_{i ∈ group, p} x_jmpi >= least s_jm
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def _mode(
                 model.row([(v, 1.0), (homes[d], -1.0)], high=0)
         model.row([*((h, 1.0) for h in homes.values()), (s, -float(most))], high=0)
     if mode.forced is not None:
-        for i in np.flatnonzero(problem.allowed[mode.forced]):
-            model.row([*((v, 1.0) for v in at.get(int(i), [])), (s, -1.0)], low=0, high=0)
+        for i in np.flatnonzero(problem.allowed[mode.forced]).tolist():
+            model.row([*((v, 1.0) for v in at.get(i, [])), (s, -1.0)], low=0, high=0)
     for group, least in mode.at_least:
         inside = [(v, 1.0) for i, variables in at.items() if problem.allowed[group][i] for v in variables]
         model.row([*inside, (s, -float(least))], low=0)

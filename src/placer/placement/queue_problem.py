@@ -79,6 +79,7 @@ class Mode(msgspec.Struct, frozen=True):
     forced: int | None = None
     at_least: tuple[tuple[int, int], ...] = ()
     most: tuple[int, int] | None = None
+    copy: int = 0  # tells modes apart that are otherwise equal
 
     @property
     def nodes(self) -> int:
@@ -169,6 +170,11 @@ class Answer(msgspec.Struct, frozen=True):
 def bound_at(mode: Mode) -> int | None:
     """The level at which a mode limits the domains of its nodes; None = it does not."""
     return mode.level if mode.level is not None else (mode.most[0] if mode.most is not None else None)
+
+
+def levels_of(mode: Mode) -> tuple[int, ...]:
+    """All levels at which a mode limits the domains of its nodes."""
+    return tuple(level for level in (mode.level, mode.most[0] if mode.most is not None else None) if level is not None)
 
 
 def fits_on(problem: Problem, piece: Piece, room: Ints, untouched: Mask) -> Mask:
