@@ -52,7 +52,10 @@ def snapshot(*, full: bool = False) -> cluster.ClusterSnapshot:
     return cluster.ClusterSnapshot(
         source=cluster.Source("slurm", "25.11.0", TAKEN),
         topology=topo.ClusterTopology(
-            names, (machine,), (0,) * NODES, fabric.from_node_domains(["rack", "spine"], where, source="made")
+            names,
+            (machine,),
+            (0,) * NODES,
+            fabric.from_node_domains(["rack", "spine"], where, source="made", kind="tree"),
         ),
         nodes=tuple(
             cluster.NodeState(

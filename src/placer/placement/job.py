@@ -340,12 +340,12 @@ def _problem(site: Site, question: Question, found: Candidates, free: capacity.C
         preferred=level_index(levels, request.topology.preferred, "preferred"),
         max_domains=((0, limit),) if limit is not None and limit > 1 else (),
         oversubscription=site.oversubscription,
-        spans_roots=not _one_tree(site.snapshot),
+        spans_roots=not one_tree(site.snapshot),
         side=_side(question, found, free),
     )
 
 
-def _one_tree(snapshot: cluster.ClusterSnapshot) -> bool:
+def one_tree(snapshot: cluster.ClusterSnapshot) -> bool:
     """Whether nodes without a common switch never run one job, as Slurm's topology/tree has it."""
     fabric = snapshot.topology.fabric
     return snapshot.source.system == "slurm" and fabric.kind == "tree" and bool(fabric.levels)

@@ -122,7 +122,7 @@ def _problem(
         required=job.level_index(levels, topology.required, "required"),
         preferred=job.level_index(levels, topology.preferred, "preferred"),
         oversubscription=site.oversubscription,
-        spans_roots=site.snapshot.source.system != "slurm" or not levels,
+        spans_roots=not job.one_tree(site.snapshot),
     )
     return problem, nodes
 

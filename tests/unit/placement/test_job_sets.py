@@ -27,7 +27,10 @@ def site(**taken: tuple[int, ...]) -> job.Site:
     state = cluster.ClusterSnapshot(
         source=cluster.Source("slurm", "25.11.0", None),
         topology=topo.ClusterTopology(
-            NAMES, (machine,), (0,) * len(NAMES), fabric.from_node_domains(["rack", "spine"], where, source="test")
+            NAMES,
+            (machine,),
+            (0,) * len(NAMES),
+            fabric.from_node_domains(["rack", "spine"], where, source="test", kind="tree"),
         ),
         nodes=tuple(cluster.NodeState(name=name, gpus=SLOTS, cpus=64, memory_mib=1000) for name in NAMES),
         jobs=tuple(
