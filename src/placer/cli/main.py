@@ -17,6 +17,7 @@ from placer import errors
 
 VERBS: Final[dict[str, str]] = {
     "place": "Where should this job run, and why?",
+    "plan": "Which pending jobs should start now, and where?",
     "sbatch": "Submit with sbatch, placed as advised",
     "topo": "Show what is wired to what: nodes and fabrics",
     "snapshot": "Keep the state of a cluster in a file, or show one",
