@@ -36,4 +36,5 @@ def test_bench_replay(benchmark: Any, policy: str, trace: str) -> None:
 def test_bench_learn_the_mix(benchmark: Any) -> None:
     lab = setup("default")
     mix = packing.whole_mix(map(floor.kind_of, lab.pods))
-    benchmark.pedantic(packing.Rule, args=(mix, lab.models, [1.0] * len(lab.models), 8), rounds=3)
+    shapes = [packing.Shape(node.model, node.cpu_milli, node.gpu_count) for node in lab.nodes]
+    benchmark.pedantic(packing.Rule, args=(mix, shapes), rounds=3)

@@ -10,7 +10,8 @@ where G_n is what is free on the node's GPUs, s the pod's demand in GPUs, and
 V(n)   what the node can still earn, from cutting-stock duals (`packing_holes`): the first key
 F(n)   FGD's fragmentation (`packing_fragments`) over all GPU types, weights ~ p_j s_j^-1.5
 H(n)   homogeneous fill (`packing_fill`), weights ~ p_j s_j^0.25: F and H decide where V is flat
-π_m    the price of a model that others depend on (`packing_prices`)
+π_m    the price of a model that other pods depend on (`packing_prices`): because they name it, or because no other
+       model has nodes large enough for them
 
 Both sets of weights are scaled so that they sum to the share of GPU pods in the mix; types whose two weights together
 are below 0.0004 are left out. Scores are never rounded: on the public trace rounding costs more than any of the terms.
@@ -19,9 +20,11 @@ A pod that fits somewhere is always placed; the rule only chooses where.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from placer.placement import fgd, packing_fill, packing_fragments, packing_holes, packing_prices
@@ -45,18 +48,31 @@ def whole_mix(pods: Iterable[fgd.Pod]) -> fgd.Mix:
     return tuple(fgd.Weighted(pod, counts[pod] / total) for pod in sorted(counts))
 
 
-class Rule:
-    """The rule for one mix and one cluster: `models` names what `packing_nodes.Nodes.model` counts by.
+class Shape(msgspec.Struct, frozen=True):
+    """`nodes` nodes of one shape, as they are when nothing runs on them."""
 
-    `capacity` (M,) are the GPUs of each model, `gpus` the most on one node. Preparing it takes about a second; it is
-    worth doing again when the mix has drifted, not for each pod.
+    model: str
+    cpu_milli: int
+    gpus: int
+    nodes: int = 1
+
+
+class Rule:
+    """The rule for one mix of pods and one cluster. `models` names what `packing_nodes.Nodes.model` counts by.
+
+    Preparing it takes 0.2 seconds; it is worth doing again when the mix has drifted, not for each pod.
     """
 
     by_class = False
 
-    def __init__(self, mix: fgd.Mix, models: Sequence[str], capacity: Sequence[float], gpus: int) -> None:
-        self.mix, self.models = mix, tuple(models)
-        self.capacity = np.array(capacity, dtype=np.float64)
+    def __init__(self, mix: fgd.Mix, shapes: Sequence[Shape]) -> None:
+        self.mix = mix
+        self.models = models = tuple(sorted({shape.model for shape in shapes}))
+        gpus = max((shape.gpus for shape in shapes), default=0)
+        owned = Counter[str]()
+        for shape in shapes:
+            owned[shape.model] += shape.gpus * shape.nodes
+        self.capacity = np.array([owned[model] for model in models], dtype=np.float64)
         wanting = [w for w in mix if w.pod.gpu_count and w.pod.gpu_milli]
         fragment, fill = _weights(wanting, FRAGMENT_POWER), _weights(wanting, FILL_POWER)
         kept = _heavy(fragment, fill)
@@ -65,7 +81,7 @@ class Rule:
         self._fragments = packing_fragments.Fragments([w for w in fragment if w.pod in kept], models, gpus)
         self._fill = packing_fill.Fill([w for w in fill if w.pod in kept], models)
         self._table = np.concatenate([self._prices, self._fill.columns], axis=1)
-        self.pressure = packing_prices.pressure(mix, models, self.capacity)
+        self.pressure = packing_prices.pressure(_dependent(mix, shapes), models, self.capacity)
 
     def score(self, nodes: packing.Nodes, pod: fgd.Pod) -> packing.Scores:
         """The score without prices, for nodes that the pod fits on, and the GPU for a pod of one."""
@@ -122,6 +138,21 @@ def _weights(wanting: Sequence[fgd.Weighted], power: float) -> list[fgd.Weighted
     raw = [w.share * (w.pod.gpu_milli * w.pod.gpu_count / packing.WHOLE) ** power for w in wanting]
     scale = sum(w.share for w in wanting) / sum(raw) if raw else 0.0
     return [fgd.Weighted(w.pod, scale * weight) for w, weight in zip(wanting, raw, strict=True)]
+
+
+def _dependent(mix: fgd.Mix, shapes: Sequence[Shape]) -> fgd.Mix:
+    """The mix with each pod's models as they are in effect: those it may run on and of which an empty node holds it.
+
+    () = any, also for a pod that no node holds.
+    """
+    every = {shape.model for shape in shapes}
+    found = []
+    for w in mix:
+        large = {s.model for s in shapes if s.cpu_milli >= w.pod.cpu_milli and s.gpus >= w.pod.gpu_count}
+        able = large & set(w.pod.models) if w.pod.models else large
+        models = () if able == every else tuple(sorted(able))
+        found.append(fgd.Weighted(msgspec.structs.replace(w.pod, models=models), w.share))
+    return tuple(found)
 
 
 def _heavy(*sets: Sequence[fgd.Weighted]) -> set[fgd.Pod]:

@@ -1,6 +1,8 @@
 """Which GPU models to keep for the pods that can use no other.
 
-Pods that name their models ask, at a total demand of the cluster's capacity, for D_s GPUs with the set s of models.
+Pods that depend on some of the models ask, at a total demand of the cluster's capacity, for D_s GPUs with the set s of
+models: they name them, or are too large for the nodes of the others (a pod of 8 GPUs and 120 CPUs, where only one model
+has nodes of 128 CPUs).
 Spread over the allowed models so that the least loaded one is raised first (water-filling, group by group until nothing
 changes: the spread with least Σ_m load_m² / cap_m), this loads model m with ρ_m GPUs' demand for each GPU it has. When
 a share `arrived` of the capacity has been asked for, one GPU of model m costs
@@ -28,7 +30,7 @@ Floats = packing.Floats
 
 
 def pressure(mix: Sequence[fgd.Weighted], models: Sequence[str], capacity: Floats) -> Floats:
-    """(M,) ρ: demand of pods that name their models for each GPU of a model. `capacity` (M,) are GPUs."""
+    """(M,) ρ: demand of the pods whose `models` are not () for each GPU of a model. `capacity` (M,) are GPUs."""
     per_pod = sum(w.share * w.pod.gpu_milli * w.pod.gpu_count for w in mix)
     groups: dict[tuple[int, ...], float] = {}
     for w in mix:

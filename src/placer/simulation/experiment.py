@@ -46,10 +46,8 @@ class Experiment:
     def rule(self) -> packing.Rule:
         """placer's rule for the mix of the original list."""
         mix = packing.whole_mix(map(floor.kind_of, self.pods))
-        capacity = Counter[str]()
-        for node in self.nodes:
-            capacity[node.model] += node.gpu_count
-        return packing.Rule(mix, self.models, [capacity[model] for model in self.models], self._gpus)
+        counted = Counter((node.model, node.cpu_milli, node.gpu_count) for node in self.nodes)
+        return packing.Rule(mix, [packing.Shape(*shape, count) for shape, count in sorted(counted.items())])
 
     @functools.cached_property
     def chances(self) -> dict[fgd.Pod, float]:

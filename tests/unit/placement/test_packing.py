@@ -33,15 +33,15 @@ def pods(trace: str) -> list[fgd.Pod]:
         ]
 
 
-def capacity() -> list[float]:
+def shapes() -> list[packing.Shape]:
     with (DATA / "openb" / "openb_node_list_gpu_node.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    return [float(sum(int(row["gpu"]) for row in rows if row["model"] == model)) for model in MODELS]
+    return [packing.Shape(row["model"], int(row["cpu_milli"]), int(row["gpu"])) for row in rows]
 
 
 @pytest.fixture(scope="module")
 def rule() -> packing.Rule:
-    return packing.Rule(packing.whole_mix(pods("default")), MODELS, capacity(), 8)
+    return packing.Rule(packing.whole_mix(pods("default")), shapes())
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,27 @@ def test_earning_of_nodes_on_the_public_trace(rule: packing.Rule, cpus: int, gpu
     assert rule.earning(np.array([cpus * 1000]), padded)[0] == pytest.approx(value, abs=0.01)
 
 
-def test_pressure_of_the_trace_with_most_named_models() -> None:
+def test_pressure_of_the_trace_with_most_named_models(rule: packing.Rule) -> None:
     mix = packing.whole_mix(pods("gpuspec33"))
-    found = packing_prices.pressure(mix, MODELS, np.array(capacity()))
+    found = packing_prices.pressure(mix, MODELS, rule.capacity)
     wanted = {"A10": 1.25, "T4": 1.25, "P100": 0.78, "V100M16": 0.78, "V100M32": 0.78, "G3": 0.42, "G2": 0.10}
     assert dict(zip(MODELS, found.round(2).tolist(), strict=True)) == wanted
 
 
-def test_pressure_without_named_models_is_none(rule: packing.Rule) -> None:
-    assert not rule.pressure.any()
-    assert rule.prices(0.5, np.full(len(MODELS), 1000.0)) is None
+def test_pressure_without_pods_that_depend_on_a_model_is_none() -> None:
+    mix = packing.whole_mix([fgd.Pod(4000, 1000, 1), fgd.Pod(9000, 0, 0), fgd.Pod(99000, 1000, 1)])
+    found = packing.Rule(mix, [packing.Shape("A", 8000, 2), packing.Shape("B", 4000, 8, 3)])
+    assert found.models == ("A", "B")
+    assert found.capacity.tolist() == [2.0, 24.0]
+    assert not found.pressure.any()
+    assert found.prices(0.5, np.array([1000.0, 1000.0])) is None
+
+
+def test_pressure_counts_pods_that_are_too_large_for_other_models() -> None:
+    """Half of all GPUs are asked for by pods of 8 CPUs: 13 GPUs' worth, and only A, with 2 GPUs, has such nodes."""
+    mix = packing.whole_mix([fgd.Pod(4000, 1000, 1), fgd.Pod(8000, 1000, 1)])
+    found = packing.Rule(mix, [packing.Shape("A", 8000, 2), packing.Shape("B", 4000, 8, 3)])
+    assert found.pressure.tolist() == pytest.approx([13 / 2, 0.0])
 
 
 def test_pressure_raises_the_least_loaded_model_first() -> None:
@@ -215,7 +226,7 @@ def test_whole_mix_counts_every_type() -> None:
 
 
 def test_rule_of_an_empty_mix_still_places(rule: packing.Rule) -> None:
-    empty = packing.Rule((), MODELS, [1.0] * len(MODELS), 8)
+    empty = packing.Rule((), [packing.Shape(model, 96000, 8) for model in MODELS])
     assert np.isfinite(empty.score(one(48, 1000), fgd.Pod(1000, 500, 1)).value[0])
     assert empty.prices(0.0, np.zeros(len(MODELS))) is None
     assert rule.models == MODELS
