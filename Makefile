@@ -5,9 +5,9 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-DEBIAN_PACKAGES := slurm-wlm munge hwloc
+DEBIAN_PACKAGES := slurm-wlm munge hwloc debootstrap
 
-.PHONY: help demo test deps lint types contracts check bench fuzz clean
+.PHONY: help demo test deps releases lint types contracts check bench fuzz clean
 FUZZ := 100000
 
 help: ## say what each target does
@@ -35,16 +35,19 @@ demo: $(VENV)/.installed ## advice for a shipped script on a shipped recorded cl
 	@echo '$$ placer topo fixtures/topo/dgx-1v.txt'
 	@$(BIN)/placer topo fixtures/topo/dgx-1v.txt
 
-test: deps $(VENV)/.developed ## every test, the real-Slurm ones included; on Debian as root it installs what they need
+test: deps releases $(VENV)/.developed ## every test, the real-Slurm ones included; on Debian as root it installs what they need
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/bench
 
-deps: ## the Debian packages that the tests start: Slurm, munge, hwloc
-	@missing=; for p in slurmctld slurmd sbatch munged lstopo; do command -v $$p >/dev/null 2>&1 || test -x /usr/sbin/$$p || missing="$$missing $$p"; done; \
+deps: ## the Debian packages that the tests start: Slurm, munge, hwloc, debootstrap
+	@missing=; for p in slurmctld slurmd sbatch munged lstopo debootstrap; do command -v $$p >/dev/null 2>&1 || test -x /usr/sbin/$$p || missing="$$missing $$p"; done; \
 	if test -z "$$missing"; then exit 0; fi; \
 	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null 2>&1; then \
 	  echo "installing $(DEBIAN_PACKAGES)"; apt-get update -qq; \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(DEBIAN_PACKAGES) >/dev/null; \
 	else echo "not here:$$missing; the tests that need them are skipped; on Debian as root: apt-get install $(DEBIAN_PACKAGES)" >&2; fi
+
+releases: deps ## newer releases of Slurm for the tests, kept in PLACER_TEST_CACHE=~/.cache/placer-tests (0.5 GB each)
+	@$(PYTHON) tests/slurm/releases.py
 
 lint: $(VENV)/.developed ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
-"""One real Slurm for a whole test session, and what tests do with it."""
+"""One real Slurm of each release for a whole test session, and what tests do with it."""
 
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -8,20 +9,27 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.slurm import releases
 
 from placer import errors
 from placer.sandbox import install, slurm
+
+INSTALLED = "installed"
+RELEASES = (INSTALLED, *(release.name for release in releases.NEWER))
 
 
 class Cluster:
     """The running sandbox as a person at its shell sees it."""
 
-    def __init__(self, directory: pathlib.Path) -> None:
+    def __init__(self, directory: pathlib.Path, programs: pathlib.Path | None = None) -> None:
         self.directory = directory
         self.topo_dir = directory / "topo"
         foreign = ("SLURM", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SINFO_", "PLACER_")
         kept = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
         self.environ = {**kept, "SLURM_CONF": str(directory / "etc" / "slurm.conf")}
+        if programs is not None:
+            self.environ["PATH"] = f"{programs}{os.pathsep}{kept['PATH']}"
+        self.release = install.parse_release(self.run("sbatch", "--version"))
 
     def run(self, *argv: str, cwd: pathlib.Path | None = None) -> str:
         """The output of a Slurm command that has to work."""
@@ -94,6 +102,56 @@ def slurm_session(slurm_installed: None) -> Iterator[Cluster]:
             yield Cluster(directory)
         finally:
             slurm.down(directory)
+
+
+@contextlib.contextmanager
+def _first_on_path(folder: pathlib.Path) -> Iterator[None]:
+    before = os.environ["PATH"]
+    os.environ["PATH"] = f"{folder}{os.pathsep}{before}"
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
+
+
+@contextlib.contextmanager
+def _newer(name: str) -> Iterator[Cluster]:
+    """The default sandbox with a release that is not the installed one; skips where that cannot be."""
+    release = next(release for release in releases.NEWER if release.name == name)
+    with contextlib.ExitStack() as stack:
+        try:
+            programs = stack.enter_context(releases.programs(release, os.environ))
+        except releases.NotHereError as error:
+            if os.environ.get("CI"):
+                pytest.fail(str(error), pytrace=False)
+            pytest.skip(str(error))
+        directory = pathlib.Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="pl", ignore_cleanup_errors=True))
+        )
+        stack.callback(slurm.down, directory)
+        with _first_on_path(programs):
+            slurm.up(directory)
+        yield Cluster(directory, programs)
+
+
+@pytest.fixture(
+    scope="session", params=[pytest.param(name, marks=pytest.mark.xdist_group(f"slurm-{name}")) for name in RELEASES]
+)
+def release_session(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """The default sandbox of each release, started once."""
+    if request.param == INSTALLED:
+        yield request.getfixturevalue("slurm_session")
+    else:
+        with _newer(request.param) as cluster:
+            yield cluster
+
+
+@pytest.fixture
+def slurm_release(release_session: Cluster) -> Iterator[Cluster]:
+    """The sandbox of one release without jobs; a test that takes it runs on every release."""
+    release_session.cancel_all()
+    yield release_session
+    release_session.cancel_all()
 
 
 @pytest.fixture
