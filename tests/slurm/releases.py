@@ -24,18 +24,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 PACKAGES: Final = ("slurmctld", "slurmd", "slurm-client", "munge", "python3-venv", "ca-certificates")
-PROGRAMS: Final = (
-    "sbatch",
-    "scontrol",
-    "squeue",
-    "sinfo",
-    "scancel",
-    "srun",
-    "salloc",
-    "slurmctld",
-    "slurmd",
-    "munged",
-)
+DAEMONS: Final = ("slurmctld", "slurmd", "munged")
+COMMANDS: Final = ("sbatch", "scontrol", "squeue", "sinfo", "scancel", "srun", "salloc")
 CACHE_VARIABLE: Final = "PLACER_TEST_CACHE"
 MANIFEST: Final = "placer-packages.txt"
 
