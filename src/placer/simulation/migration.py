@@ -114,11 +114,20 @@ class Mover:
         fits &= np.maximum(freed, fleet.gpu[a].max(axis=1)) >= pod.gpu_milli
         if pod.models:
             fits &= ~self.run.barred(pod.models)[a]
-        q, a, g = q[fits], a[fits], g[fits]
-        key = np.stack([fleet.state[a], self._alike[q], g])
-        _, first = np.unique(key, axis=1, return_index=True)
+        q = self._movable(q[fits])
+        a, g = self._node[q], self._gpu[q]
+        width = fleet.gpu.shape[1] + 1
+        key = (fleet.state[a] * (self._alike.max() + 1) + self._alike[q]) * width + g + 1
+        _, first = np.unique(key, return_index=True)
         alike: packing.Ints = np.sort(q[first])
         return alike
+
+    def _movable(self, q: packing.Ints) -> packing.Ints:
+        """Those of a type that some node has room for."""
+        kinds = np.unique(self._kind[q])
+        room = [self.run.table.of(int(kind), self.run.fleet.state).max() > -np.inf for kind in kinds]
+        movable: packing.Ints = q[np.isin(self._kind[q], kinds[room])] if len(kinds) else q
+        return movable
 
     def _goals(self, candidates: packing.Ints) -> tuple[packing.Ints, packing.Ints]:
         """The candidates that have a node to go to, and the one that the policy likes best."""
@@ -126,8 +135,6 @@ class Mover:
         for alike in np.unique(self._alike[candidates]):
             mine = np.flatnonzero(self._alike[candidates] == alike)
             q = int(candidates[mine[0]])
-            if self.run.table.of(self.run.kind_of[q], self.run.fleet.state).max() == -np.inf:
-                continue
             values = self.run.values(self.run.kind_of[q], self.run.pods[q])
             b = int(values.argmax())
             if values[b] == -np.inf:
