@@ -1,0 +1,169 @@
+"""The fewest moves of running jobs that make room for a request, and the order in which each move fits.
+
+The groups of nodes alike (`defrag_groups`) give a small MILP (`defrag_model`) whose optimum no plan undercuts. Its
+jobs and targets are given nodes (`defrag_moves`); where none are found, the model of single nodes decides
+(`defrag_nodes`). So the cost is proven, and so is that no plan exists. The moves are then put in order
+(`defrag_order`).
+
+A request that must lie in one domain is solved domain by domain: first those whose K cheapest targets cost least, until
+no domain can be cheaper than the best plan. Jobs of several nodes are left out at first: where they could make a plan
+cheaper, or possible, it is solved again with them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from placer.placement import defrag_groups as grouping
+from placer.placement import defrag_model as model
+from placer.placement import defrag_moves as moves
+from placer.placement import defrag_nodes as single
+from placer.placement import defrag_order as ordering
+from placer.placement import defrag_problem as defrag
+from placer.placement import milp
+from placer.placement import types as place
+from placer.placement.gang_problem import Deadline
+
+METHOD = "milp over node groups"
+NODES = "milp over nodes"
+THOUSAND = 1000
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """The best plan of a region, no plan of which costs less than `bound` (None = there is none)."""
+
+    bound: int | None
+    placed: moves.Placed | None = None
+    late: bool = False
+    method: str = METHOD
+
+
+def solve(problem: defrag.Problem, limits: place.SolveLimits = milp.NO_LIMITS) -> defrag.Answer:
+    """The cheapest plan, proven; INFEASIBLE is proven as well. When the time is over: LIMIT, the best plan so far."""
+    search = _Search(problem, limits)
+    found = search.run()
+    seconds = search.deadline.seconds
+    if found.placed is None:
+        if found.bound is None:
+            return defrag.Answer(place.SolveResult(found.method, place.Termination.INFEASIBLE, seconds=seconds))
+        bound = found.bound / THOUSAND
+        return defrag.Answer(place.SolveResult(found.method, place.Termination.LIMIT, None, bound, None, seconds))
+    ordered = ordering.order(problem, found.placed)
+    cost = search.cost(found.placed)
+    bound = min(cost, found.bound if found.bound is not None else cost)
+    termination = place.Termination.OPTIMAL
+    if bound < cost:
+        termination = place.Termination.LIMIT if found.late else place.Termination.FEASIBLE
+    gap = (cost - bound) / max(cost, 1)
+    solved = place.SolveResult(
+        found.method, termination, cost / THOUSAND, bound / THOUSAND, gap, search.deadline.seconds
+    )
+    return defrag.Answer(solved, ordered.moves, ordered.targets, ordered.detours, ordered.note)
+
+
+class _Search:
+    """One question with its deadline."""
+
+    def __init__(self, problem: defrag.Problem, limits: place.SolveLimits) -> None:
+        self.problem, self.deadline = problem, Deadline(limits)
+
+    def cost(self, placed: moves.Placed) -> int:
+        """Σ c_j in thousandths."""
+        return sum(self.problem.jobs[j].cost for j, _ in placed.jobs)
+
+    def run(self) -> _Found:
+        """Everywhere, or domain by domain."""
+        everywhere = self.problem.allowed[self.problem.request.allowed]
+        if int(everywhere.sum()) < self.problem.request.count:
+            return _Found(None)
+        self.table = grouping.Table(self.problem)
+        if self.deadline.passed:
+            return _Found(0, late=True)
+        level = self.problem.request.level
+        if level is None:
+            return self._region(everywhere, None)
+        return self._domains(everywhere, self.problem.domain_of[level])
+
+    def _domains(self, everywhere: defrag.Mask, domain: defrag.Ints) -> _Found:
+        count = self.problem.request.count
+        least = self._least(everywhere)
+        bounds: list[tuple[int, int]] = []
+        for d in np.unique(domain[everywhere]).tolist():
+            cheapest = np.sort(least[everywhere & (domain == d)])[:count]
+            if len(cheapest) == count and cheapest[-1] < _NEVER:
+                bounds.append((int(cheapest.sum()), d))
+        bounds.sort()
+        best: _Found | None = None
+        open_bounds: list[int] = []
+        late = False
+        for bound, d in bounds:
+            most = self.cost(best.placed) if best is not None and best.placed is not None else None
+            if most is not None and bound >= most:
+                break
+            if self.deadline.passed:
+                open_bounds.append(bound)
+                late = True
+                break
+            found = self._region(everywhere & (domain == d), most)
+            if found.bound is not None:
+                open_bounds.append(found.bound)
+                late = late or found.late
+            if found.placed is not None and (most is None or self.cost(found.placed) < most):
+                best = found
+        if best is None or best.placed is None:
+            return _Found(min(open_bounds), late=True) if open_bounds else _Found(None)
+        return _Found(min(open_bounds), best.placed, late, best.method)
+
+    def _least(self, everywhere: defrag.Mask) -> defrag.Ints:
+        """int [n]: what it costs at least to make a node a target; `_NEVER` where it cannot be one."""
+        least = np.full(self.problem.count, _NEVER, dtype=np.int64)
+        for group in grouping.Builder(self.table, everywhere, None, ()).build().groups:
+            costs = [option.cost for option in group.options if option.target]
+            if costs:
+                least[group.nodes] = min(costs)
+        for j in self.table.gangs:
+            job = self.problem.jobs[j]
+            least[list(job.nodes)] = np.minimum(least[list(job.nodes)], job.cost)
+        return least
+
+    def _region(self, targets: defrag.Mask, most: int | None) -> _Found:
+        """The best plan with targets among these that costs less than `most`."""
+        found = self._with(targets, None if most is None else most - 1, [])
+        reach = self.cost(found.placed) if found.placed is not None else most
+        costs = [self.problem.jobs[j].cost for j in self.table.gangs]
+        gangs = [j for j, cost in zip(self.table.gangs, costs, strict=True) if reach is None or cost < reach]
+        if not gangs or found.late:
+            return found
+        other = self._with(targets, None if reach is None else reach - 1, gangs)
+        if other.placed is not None and (found.placed is None or self.cost(other.placed) <= self.cost(found.placed)):
+            return other
+        if found.placed is None:
+            return other
+        bound = found.bound if other.bound is None else min(other.bound, found.bound or 0)
+        return msgspec.structs.replace(found, bound=bound, late=other.late)
+
+    def _with(self, targets: defrag.Mask, most: int | None, gangs: list[int]) -> _Found:
+        """The same with these jobs of several pieces among those that may move."""
+        groups = grouping.Builder(self.table, targets, most, gangs).build()
+        solved = model.solve(self.problem, groups, gangs, self.deadline.rest)
+        late = solved.termination is place.Termination.LIMIT
+        if solved.chosen is None:
+            if not late and groups.complete:
+                return _Found(None)
+            if late:
+                return _Found(solved.bound, late=True)
+        else:
+            placed = moves.place(self.problem, solved.chosen.jobs, solved.chosen.targets)
+            if placed is not None:
+                return _Found(solved.bound if groups.complete else 0, placed, late)
+        if late or single.size(self.problem, self.table) > single.MOST_VARIABLES:
+            return _Found(solved.bound, late=True)
+        exact = single.solve(self.problem, self.table, targets, gangs, solved.bound, self.deadline.rest)
+        late = exact.termination is place.Termination.LIMIT
+        if exact.placed is None and not late:
+            return _Found(None, method=NODES)
+        return _Found(exact.bound, exact.placed, late, NODES)
+
+
+_NEVER = np.iinfo(np.int64).max // 4

@@ -1,0 +1,338 @@
+"""Nodes that are alike for a defragmentation, and what can be done with a node of each (symbols of `defrag_problem`).
+
+Kinds q are pieces of one-piece jobs with equal needs and places. Sets σ are nodes that the same `allowed` hold. With
+sizes s (GPUs of the kinds that a σ may receive), a node whose free resources are room holds of the size s
+
+    slots_s(room) = min( floor(room_GPUs / s),  min_d floor(room_d / ρ_sd) ),
+    ρ_sd = min { need_qd / floor(s_q / s) : kinds q with s_q >= s },
+
+pieces counted as s_q / s; no set of pieces takes more slots than the nodes of σ have. The reverse holds, too, where
+sizes form a chain of divisors and GPUs are all that runs out (see `queue_classes`): then a relaxation by slots is
+exact. Where it is not, the answer is checked on the nodes, and a model of single nodes decides (`defrag_nodes`).
+
+An option of a node is a set of its jobs that leave it, and whether it becomes a target. Two nodes are alike when they
+have the same σ, the same room as far as it matters, and the same kinds at the same costs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from placer.placement import defrag_problem as defrag
+from placer.placement import queue_classes
+
+Ints = defrag.Ints
+Mask = defrag.Mask
+
+MOST_OPTIONS = 256
+"""Options of one group; above, those that take most jobs away are left out, and nothing is proven."""
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """Pieces of one-piece jobs that nothing tells apart but their costs."""
+
+    need: tuple[int, ...]
+    allowed: int
+
+
+class Option(msgspec.Struct, frozen=True):
+    """`leave` counts the pieces that leave by kind; the cheapest ones go. `gangs` are jobs of several pieces that do.
+
+    `slots` is the change of the node's slots by size of its σ, `room` that of its other resources.
+    """
+
+    leave: tuple[tuple[int, int], ...]
+    gangs: tuple[int, ...]
+    target: bool
+    cost: int
+    slots: tuple[int, ...]
+    room: tuple[int, ...]
+
+
+class Group(msgspec.Struct, frozen=True, eq=False):
+    """Nodes that are alike, ascending, with their options."""
+
+    nodes: Ints
+    sigma: int
+    options: tuple[Option, ...]
+
+
+class Pool(msgspec.Struct, frozen=True, eq=False):
+    """One σ: which kinds it may receive, its sizes ascending, and the slots and room of all its nodes as they are."""
+
+    kinds: tuple[int, ...]
+    sizes: tuple[int, ...]
+    slots: tuple[int, ...]
+    room: tuple[int, ...]
+
+
+class Groups(msgspec.Struct, frozen=True, eq=False):
+    """The whole question in groups. `residents[i]` maps a kind to the jobs of node i, the cheapest first.
+
+    `complete`: no option was left out.
+    """
+
+    kinds: tuple[Kind, ...]
+    pools: tuple[Pool, ...]
+    groups: tuple[Group, ...]
+    residents: Mapping[int, Mapping[int, tuple[int, ...]]]
+    sigma: Ints  # of each node
+    first: tuple[int, ...]  # the first node of each σ
+    complete: bool
+
+
+class Table:
+    """What does not depend on where the targets may lie."""
+
+    def __init__(self, problem: defrag.Problem) -> None:
+        self.problem = problem
+        self.kinds: list[Kind] = []
+        self.kind_of: list[int] = []  # per job, -1 = of several pieces
+        known: dict[Kind, int] = {}
+        for job in problem.jobs:
+            if len(job.nodes) > 1:
+                self.kind_of.append(-1)
+                continue
+            kind = Kind(job.needs[0], job.allowed)
+            if kind not in known:
+                known[kind] = len(self.kinds)
+                self.kinds.append(kind)
+            self.kind_of.append(known[kind])
+        self.residents = self._residents()
+        self.sigma = queue_classes.labels(np.array(problem.allowed))
+        self.sets = int(self.sigma.max()) + 1 if problem.count else 0
+        self.first = [int(np.flatnonzero(self.sigma == s)[0]) for s in range(self.sets)]
+        self.receives = [
+            [q for q, kind in enumerate(self.kinds) if problem.allowed[kind.allowed][node]] for node in self.first
+        ]
+        self.gangs = sorted({j for j, q in enumerate(self.kind_of) if q < 0})
+
+    def _residents(self) -> dict[int, dict[int, tuple[int, ...]]]:
+        found: dict[int, dict[int, list[int]]] = {}
+        for j, (job, kind) in enumerate(zip(self.problem.jobs, self.kind_of, strict=True)):
+            if kind >= 0:
+                found.setdefault(job.nodes[0], {}).setdefault(kind, []).append(j)
+        cost = [job.cost for job in self.problem.jobs]
+        return {
+            node: {q: tuple(sorted(jobs, key=lambda j: (cost[j], j))) for q, jobs in sorted(kinds.items())}
+            for node, kinds in found.items()
+        }
+
+
+class Builder:
+    """Groups for one set of allowed targets."""
+
+    def __init__(self, table: Table, targets: Mask, most: int | None, gangs: Iterable[int]) -> None:
+        """`targets` bool [n] may become targets; options that cost more than `most` are no use; `gangs` may move."""
+        self.table, self.problem, self.targets, self.most = table, table.problem, targets, most
+        self.gangs: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+        for j in gangs:
+            job = self.problem.jobs[j]
+            for node, need in zip(job.nodes, job.needs, strict=True):
+                self.gangs.setdefault(node, []).append((j, need))
+        self.complete = True
+
+    def build(self) -> Groups:
+        """All groups that can do something, and the pools of all nodes."""
+        pools, groups = [], []
+        for sigma in range(self.table.sets):
+            nodes = np.flatnonzero(self.table.sigma == sigma)
+            alike = _Sigma(self, sigma, nodes)
+            pools.append(alike.pool())
+            groups += alike.groups()
+        found = tuple(sorted(groups, key=lambda group: int(group.nodes[0])))
+        return Groups(
+            tuple(self.table.kinds),
+            tuple(pools),
+            found,
+            self.table.residents,
+            self.table.sigma,
+            tuple(self.table.first),
+            self.complete,
+        )
+
+
+class _Sigma:
+    """The nodes that the same sets hold."""
+
+    def __init__(self, builder: Builder, sigma: int, nodes: Ints) -> None:
+        self.builder, self.sigma, self.nodes = builder, sigma, nodes
+        self.problem, self.table = builder.problem, builder.table
+        self.received = self.table.receives[sigma]
+        needs = [self.table.kinds[q].need for q in self.received]
+        for j in sorted({j for parts in builder.gangs.values() for j, _ in parts}):
+            job = self.problem.jobs[j]
+            if self.problem.allowed[job.allowed][nodes[0]] or set(job.nodes) & set(nodes.tolist()):
+                needs += list(job.needs)
+        self.needs = list(dict.fromkeys(needs))
+        self.sizes = sorted({need[defrag.GPUS] for need in self.needs} - {0})
+        self.room = self.problem.room[:, nodes]
+        self.proportional = [self._proportional(d) for d in range(len(self.room))]
+        self.ratios = [self._ratios(s) for s in self.sizes]
+        self.plain = self._plain()
+
+    def pool(self) -> Pool:
+        """The slots and room of all nodes, nothing done."""
+        slots = [int(value) for value in self._slots(self.room).sum(axis=1)]
+        return Pool(tuple(self.received), tuple(self.sizes), tuple(slots), tuple(self.room.sum(axis=1).tolist()))
+
+    def groups(self) -> list[Group]:
+        """Nodes alike, with options."""
+        alike: dict[tuple[object, ...], list[int]] = {}
+        cost = self.problem.jobs
+        target = self.builder.targets[self.nodes].tolist()
+        rooms = np.where(self.plain, -1, self.room).T.tolist()
+        gpus = self._usable().tolist()
+        for at, node in enumerate(self.nodes.tolist()):
+            kinds = self.table.residents.get(node, {})
+            gangs = node if node in self.builder.gangs else -1
+            if not (kinds or target[at] or gangs >= 0):
+                continue
+            costs = tuple((q, tuple(cost[j].cost for j in jobs)) for q, jobs in kinds.items())
+            memory = int(self.problem.memory[node]) if self.problem.request.all_memory else -1
+            key = (target[at], gpus[at], tuple(rooms[at]), memory, costs, gangs, bool(self.problem.clear[node]))
+            alike.setdefault(key, []).append(at)
+        found = []
+        for places in alike.values():
+            options = self._options(places[0])
+            if options:
+                found.append(Group(self.nodes[places], self.sigma, options))
+        return found
+
+    def _proportional(self, d: int) -> bool:
+        """Whether all pieces and the request need resource d in the same proportion to GPUs."""
+        needs = [*self.needs, self.problem.request.need]
+        first = needs[0]
+        return all(need[defrag.GPUS] for need in needs) and all(
+            need[d] * first[defrag.GPUS] == first[d] * need[defrag.GPUS] for need in needs
+        )
+
+    def _usable(self) -> Ints:
+        gpus: Ints = self.room[defrag.GPUS].copy()
+        first = self.problem.request.need
+        for d in range(1, len(self.room)):
+            if first[d] and self.proportional[d]:
+                np.minimum(gpus, self.room[d] * first[defrag.GPUS] // first[d], out=gpus)
+        return gpus
+
+    def _plain(self) -> Mask:
+        """bool [n]: where GPUs are all that runs out, whoever leaves."""
+        plain = np.ones(len(self.nodes), dtype=np.bool_)
+        request = self.problem.request
+        held = np.array([self._held(node) for node in self.nodes.tolist()], dtype=np.int64)
+        most_gpus = self.room[defrag.GPUS] + held
+        for d in range(1, len(self.room)):
+            if d == defrag.MEMORY and request.all_memory:
+                return np.zeros(len(self.nodes), dtype=np.bool_)
+            if self.proportional[d]:
+                continue
+            if any(need[d] and not need[defrag.GPUS] for need in self.needs):
+                return np.zeros(len(self.nodes), dtype=np.bool_)
+            most = [0] * (int(most_gpus.max()) + 1)
+            sized = {(need[defrag.GPUS], need[d]) for need in self.needs if need[defrag.GPUS]}
+            for f in range(1, len(most)):
+                most[f] = max([most[f - 1], *(need + most[f - size] for size, need in sized if size <= f)])
+            plain &= self.room[d] >= np.array(most, dtype=np.int64)[most_gpus] + request.need[d]
+        return plain
+
+    def _held(self, node: int) -> int:
+        kinds = self.table.residents.get(node, {})
+        held = sum(self.table.kinds[q].need[defrag.GPUS] * len(jobs) for q, jobs in kinds.items())
+        return held + sum(need[defrag.GPUS] for _, need in self.builder.gangs.get(node, ()))
+
+    def _ratios(self, s: int) -> list[tuple[int, int, int]]:
+        """(d, need, slots): ρ_sd of every resource but GPUs, as a fraction; those that are 0 are left out."""
+        found = []
+        for d in range(1, len(self.room)):
+            parts = [(need[d], need[defrag.GPUS] // s) for need in self.needs if need[defrag.GPUS] >= s]
+            need, times = min(parts, key=lambda part: part[0] / part[1])
+            if need:
+                found.append((d, need, times))
+        return found
+
+    def _slots(self, room: Ints) -> Ints:
+        """int [sizes, …] for room [D, …]."""
+        found = []
+        for s, ratios in zip(self.sizes, self.ratios, strict=True):
+            held = room[defrag.GPUS] // s
+            for d, need, times in ratios:
+                held = np.minimum(held, room[d] * times // need)
+            found.append(np.maximum(held, 0))
+        return np.array(found, dtype=np.int64).reshape(len(found), *room.shape[1:])
+
+    def _options(self, at: int) -> tuple[Option, ...]:
+        """What can be done with a node; every option takes something away or makes it a target."""
+        node = int(self.nodes[at])
+        kinds = list(self.table.residents.get(node, {}).items())
+        gangs = self.builder.gangs.get(node, [])
+        jobs = self.problem.jobs
+        choices: list[Sequence[int]] = [range(len(own) + 1) for _, own in kinds]
+        flags: list[Sequence[int]] = [range(2) for _ in gangs]
+        base = self.room[:, at]
+        before = self._slots(base)
+        wanted = np.array(self.problem.wanted(node), dtype=np.int64)
+        found: list[Option] = []
+        for count in itertools.product(*choices, *flags):
+            leave = tuple((q, n) for (q, _), n in zip(kinds, count, strict=False) if n)
+            moved = tuple(j for (j, _), n in zip(gangs, count[len(kinds) :], strict=True) if n)
+            cost = sum(jobs[j].cost for (_, own), n in zip(kinds, count, strict=False) for j in own[:n])
+            if self.builder.most is not None and cost + sum(jobs[j].cost for j in moved) > self.builder.most:
+                continue
+            room = base.copy()
+            for q, n in leave:
+                room = room + n * np.array(self.table.kinds[q].need, dtype=np.int64)
+            for (_, need), n in zip(gangs, count[len(kinds) :], strict=True):
+                room = room + n * np.array(need, dtype=np.int64)
+            empty = bool(self.problem.clear[node]) and sum(count) == sum(len(own) for _, own in kinds) + len(gangs)
+            if leave or moved:
+                found.append(self._option(leave, moved, cost, before, base, room, target=False))
+            whole = self.problem.request.whole
+            if self.builder.targets[node] and (room >= wanted).all() and (empty or not whole):
+                rest = np.zeros_like(room) if whole else room - wanted
+                found.append(self._option(leave, moved, cost, before, base, rest, target=True))
+            if len(found) > 4 * MOST_OPTIONS:
+                self.builder.complete = False
+                break
+        return self._useful(found)
+
+    def _option(
+        self,
+        leave: tuple[tuple[int, int], ...],
+        moved: tuple[int, ...],
+        cost: int,
+        before: Ints,
+        base: Ints,
+        room: Ints,
+        *,
+        target: bool,
+    ) -> Option:
+        slots = tuple((self._slots(room) - before).tolist())
+        return Option(leave, moved, target, cost, slots, tuple((room - base).tolist()))
+
+    def _useful(self, found: list[Option]) -> tuple[Option, ...]:
+        """Without options that another makes needless. Only where all nodes have one σ and only GPUs run out.
+
+        There an option gains, for each size, the slots it opens less those that its pieces need elsewhere; one that
+        gains no more than another, cheaper one of the same sort is needless.
+        """
+        if self.table.sets > 1 or not self.plain.all() or self.builder.gangs or not self._chain():
+            return tuple(found)
+        kept: list[tuple[Option, list[int]]] = []
+        for option in sorted(found, key=lambda option: (option.cost, len(option.leave))):
+            gain = [
+                slots - sum(n * (self.table.kinds[q].need[defrag.GPUS] // s) for q, n in option.leave)
+                for s, slots in zip(self.sizes, option.slots, strict=True)
+            ]
+            if not option.target and all(value <= 0 for value in gain):
+                continue
+            better = (g for o, g in kept if o.target == option.target)
+            if not any(all(a >= b for a, b in zip(other, gain, strict=True)) for other in better):
+                kept.append((option, gain))
+        return tuple(option for option, _ in kept)
+
+    def _chain(self) -> bool:
+        return all(b % a == 0 for a, b in zip(self.sizes, self.sizes[1:], strict=False))
