@@ -28,11 +28,15 @@ _MAX_NEAR_MISSES: Final = 20
 
 
 class Word(msgspec.Struct, frozen=True):
-    """A word of a directive, quotes and escapes resolved, and where it began. Lines and columns count from 1."""
+    """A word of a directive, quotes and escapes resolved, and where it stood. Lines and columns count from 1.
+
+    `end` is the column after its last character: what stands there is a blank, a `#` or the end of the line.
+    """
 
     text: str
     line: int
     column: int
+    end: int = 0
 
 
 class NearMiss(msgspec.Struct, frozen=True):
@@ -52,6 +56,7 @@ class Script(msgspec.Struct, frozen=True):
     near_misses: tuple[NearMiss, ...] = ()
     foreign: tuple[int, ...] = ()  # first line of #PBS and of #BSUB directives, which sbatch translates
     old_prefix: int | None = None  # first line that says #SLURM
+    first_command: int | None = None  # the line at which directives end; None where the whole script is comments
 
 
 def read(data: bytes, source: str = "script") -> Script:
@@ -89,6 +94,7 @@ def read(data: bytes, source: str = "script") -> Script:
         near_misses=tuple(misses),
         foreign=tuple(sorted(foreign.values())),
         old_prefix=old_prefix,
+        first_command=stop if stop <= len(lines) else None,
     )
 
 
@@ -137,12 +143,12 @@ def words(line: str, start: int, source: str, number: int) -> list[Word]:
         text, after = _word(line, at, source, number)
         if not text:
             return found
-        found.append(Word(text, number, at + 1))
+        found.append(Word(text, number, at + 1, after + 1))
         at = after
 
 
 def _word(line: str, start: int, source: str, number: int) -> tuple[str, int]:
-    """The word that begins at `start`, and the index after it (at a `#`: the end of the line)."""
+    """The word that begins at `start`, and the index after it."""
     taken: list[str] = []
     quote, opened, at = "", start, start
     while at < len(line):
@@ -158,10 +164,7 @@ def _word(line: str, start: int, source: str, number: int) -> tuple[str, int]:
                 taken.append(char)
         elif char in "'\"":
             quote, opened = char, at
-        elif char in _BLANK:
-            break
-        elif char == "#":
-            at = len(line)
+        elif char in _BLANK or char == "#":
             break
         else:
             taken.append(char)
