@@ -107,7 +107,7 @@ def read(source: str | None, asked: RequestOptions) -> Asked:
 
 
 def _from_file(source: str) -> Asked:
-    data = _bytes(source)
+    data = read_bytes(source)
     if data.lstrip()[:2] == b"#!" or source.endswith((".sh", ".sbatch", ".slurm", ".job")):
         import os
 
@@ -121,20 +121,20 @@ def _from_file(source: str) -> Asked:
     return Asked(codec_jobs.decode_request(snapshots.parse_document(data, source=source), source=source))
 
 
-def _bytes(source: str) -> bytes:
+def read_bytes(source: str, verb: str = "place") -> bytes:
+    """The bytes of a file, or of stdin for `-`; `verb` is whose help a hint names. Raises InputError."""
     try:
         if source == "-" and sys.stdin is None:
-            raise errors.InputError("standard input is closed", hint="placer place - < train.sbatch")
+            raise errors.InputError("standard input is closed", hint=f"placer {verb} - < train.sbatch")
         if source == "-":
             data = sys.stdin.buffer.read(MAX_BYTES + 1)
         else:
             with pathlib.Path(source).open("rb") as file:
                 data = file.read(MAX_BYTES + 1)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         name = errors.printable(source)
-        raise errors.InputError(
-            f"{name}: {error.strerror}", hint="`placer place --help` shows what REQUEST can be"
-        ) from None
+        reason = error.strerror if isinstance(error, OSError) else "no name of a file"
+        raise errors.InputError(f"{name}: {reason}", hint=f"`placer {verb} --help` shows what it takes") from None
     if len(data) > MAX_BYTES:
         raise errors.InputError(
             f"{errors.printable(source)}: larger than 16 MiB", hint="give a batch script or a request document"
