@@ -15,6 +15,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from placer.placement import defrag_bounds as bounding
 from placer.placement import defrag_groups as grouping
 from placer.placement import defrag_model as model
 from placer.placement import defrag_moves as moves
@@ -77,9 +78,10 @@ class _Search:
         everywhere = self.problem.allowed[self.problem.request.allowed]
         if int(everywhere.sum()) < self.problem.request.count:
             return _Found(None)
-        self.table = grouping.Table(self.problem)
+        self.known = bounding.bounds(self.problem, everywhere)
         if self.deadline.passed:
             return _Found(0, late=True)
+        self.table = grouping.Table(self.problem)
         level = self.problem.request.level
         if level is None:
             return self._region(everywhere, None)
@@ -87,17 +89,16 @@ class _Search:
 
     def _domains(self, everywhere: defrag.Mask, domain: defrag.Ints) -> _Found:
         count = self.problem.request.count
-        least = self._least(everywhere)
+        least = self._least(self.table.gangs)
         bounds: list[tuple[int, int]] = []
         for d in np.unique(domain[everywhere]).tolist():
             cheapest = np.sort(least[everywhere & (domain == d)])[:count]
-            if len(cheapest) == count and cheapest[-1] < _NEVER:
+            if len(cheapest) == count and cheapest[-1] < bounding.NEVER:
                 bounds.append((int(cheapest.sum()), d))
-        bounds.sort()
         best: _Found | None = None
         open_bounds: list[int] = []
         late = False
-        for bound, d in bounds:
+        for bound, d in sorted(bounds):
             most = self.cost(best.placed) if best is not None and best.placed is not None else None
             if most is not None and bound >= most:
                 break
@@ -115,21 +116,27 @@ class _Search:
             return _Found(min(open_bounds), late=True) if open_bounds else _Found(None)
         return _Found(min(open_bounds), best.placed, late, best.method)
 
-    def _least(self, everywhere: defrag.Mask) -> defrag.Ints:
-        """int [n]: what it costs at least to make a node a target; `_NEVER` where it cannot be one."""
-        least = np.full(self.problem.count, _NEVER, dtype=np.int64)
-        for group in grouping.Builder(self.table, everywhere, None, ()).build().groups:
-            costs = [option.cost for option in group.options if option.target]
-            if costs:
-                least[group.nodes] = min(costs)
-        for j in self.table.gangs:
-            job = self.problem.jobs[j]
-            least[list(job.nodes)] = np.minimum(least[list(job.nodes)], job.cost)
+    def _least(self, gangs: list[int]) -> defrag.Ints:
+        """int [n]: what it costs at least to make a node a target, where these jobs of several pieces may move, too."""
+        least = self.known.least.copy()
+        for j in gangs:
+            nodes = list(self.problem.jobs[j].nodes)
+            least[nodes] = np.minimum(least[nodes], grouping.share(self.problem.jobs[j]))
         return least
 
     def _region(self, targets: defrag.Mask, most: int | None) -> _Found:
         """The best plan with targets among these that costs less than `most`."""
+        free = np.flatnonzero(targets & (self.known.known == 0))
+        if len(free) >= self.problem.request.count:
+            return _Found(0, moves.Placed((), tuple(free[: self.problem.request.count].tolist())))
+        thumb = bounding.first_plan(self.problem, self.known, targets)
+        if thumb is not None and (most is None or self.cost(thumb) < most):
+            most = self.cost(thumb) + 1  # the model's own answer of that cost has the better targets
+        else:
+            thumb = None
         found = self._with(targets, None if most is None else most - 1, [])
+        if found.placed is None and thumb is not None:
+            found = _Found(found.bound if found.bound is not None else self.cost(thumb), thumb, found.late)
         reach = self.cost(found.placed) if found.placed is not None else most
         costs = [self.problem.jobs[j].cost for j in self.table.gangs]
         gangs = [j for j, cost in zip(self.table.gangs, costs, strict=True) if reach is None or cost < reach]
@@ -143,9 +150,20 @@ class _Search:
         bound = found.bound if other.bound is None else min(other.bound, found.bound or 0)
         return msgspec.structs.replace(found, bound=bound, late=other.late)
 
+    def _reach(self, targets: defrag.Mask, most: int | None, gangs: list[int]) -> grouping.Reach:
+        """What options may cost in a plan that costs at most `most`."""
+        least, count = self._least(gangs), self.problem.request.count
+        if most is None:
+            return grouping.Reach(None, None, None, least, self.known.cheapest)
+        cheapest = np.sort(least[targets])[:count]
+        others, all_targets = int(cheapest[:-1].sum()), int(cheapest.sum())
+        moved = min((job.cost for job in self.problem.jobs), default=1)
+        nodes = count + most // max(1, moved) * max((len(self.problem.jobs[j].nodes) for j in gangs), default=1)
+        return grouping.Reach(most - others, most - all_targets, nodes, least, self.known.cheapest)
+
     def _with(self, targets: defrag.Mask, most: int | None, gangs: list[int]) -> _Found:
         """The same with these jobs of several pieces among those that may move."""
-        groups = grouping.Builder(self.table, targets, most, gangs).build()
+        groups = grouping.Builder(self.table, targets, self._reach(targets, most, gangs), gangs).build()
         solved = model.solve(self.problem, groups, gangs, self.deadline.rest)
         late = solved.termination is place.Termination.LIMIT
         if solved.chosen is None:
@@ -164,6 +182,3 @@ class _Search:
         if exact.placed is None and not late:
             return _Found(None, method=NODES)
         return _Found(exact.bound, exact.placed, late, NODES)
-
-
-_NEVER = np.iinfo(np.int64).max // 4

@@ -16,8 +16,7 @@ have the same σ, the same room as far as it matters, and the same kinds at the 
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 import numpy as np
@@ -109,7 +108,11 @@ class Table:
         self.receives = [
             [q for q, kind in enumerate(self.kinds) if problem.allowed[kind.allowed][node]] for node in self.first
         ]
-        self.gangs = sorted({j for j, q in enumerate(self.kind_of) if q < 0})
+        self.gangs = [j for j, q in enumerate(self.kind_of) if q < 0]
+        self.gang_pieces: dict[int, int] = {}
+        for j in self.gangs:
+            for node in problem.jobs[j].nodes:
+                self.gang_pieces[node] = self.gang_pieces.get(node, 0) + 1
 
     def _residents(self) -> dict[int, dict[int, tuple[int, ...]]]:
         found: dict[int, dict[int, list[int]]] = {}
@@ -123,12 +126,31 @@ class Table:
         }
 
 
+class Reach(msgspec.Struct, frozen=True, eq=False):
+    """What an option may cost so that the whole plan can be as cheap as wanted; None = anything.
+
+    `least` and `cheapest` int [n] as in `defrag_bounds`: nodes that cost more are passed over. `nodes` is how many
+    nodes a plan touches at most. A job of several pieces counts on each of its nodes for its share of them.
+    """
+
+    target: int | None
+    other: int | None
+    nodes: int | None
+    least: Ints
+    cheapest: Ints
+
+    def passes(self, cost: int, *, target: bool) -> bool:
+        """Whether an option of this cost is of use."""
+        most = self.target if target else self.other
+        return most is None or cost <= most
+
+
 class Builder:
     """Groups for one set of allowed targets."""
 
-    def __init__(self, table: Table, targets: Mask, most: int | None, gangs: Iterable[int]) -> None:
-        """`targets` bool [n] may become targets; options that cost more than `most` are no use; `gangs` may move."""
-        self.table, self.problem, self.targets, self.most = table, table.problem, targets, most
+    def __init__(self, table: Table, targets: Mask, reach: Reach, gangs: Iterable[int]) -> None:
+        """`targets` bool [n] may become targets; `gangs` may move."""
+        self.table, self.problem, self.targets, self.reach = table, table.problem, targets, reach
         self.gangs: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
         for j in gangs:
             job = self.problem.jobs[j]
@@ -144,7 +166,7 @@ class Builder:
             alike = _Sigma(self, sigma, nodes)
             pools.append(alike.pool())
             groups += alike.groups()
-        found = tuple(sorted(groups, key=lambda group: int(group.nodes[0])))
+        found = self._cheapest(sorted(groups, key=lambda group: int(group.nodes[0])))
         return Groups(
             tuple(self.table.kinds),
             tuple(pools),
@@ -154,6 +176,32 @@ class Builder:
             tuple(self.table.first),
             self.complete,
         )
+
+    def _cheapest(self, groups: list[Group]) -> tuple[Group, ...]:
+        """Of options with the same effect only those of as many nodes as a plan can touch, the cheapest ones.
+
+        A plan that uses another node leaves one of these untouched, which could take its place.
+        """
+        if self.reach.nodes is None:
+            return tuple(groups)
+        users: dict[_Effect, list[tuple[int, int]]] = {}
+        for number, group in enumerate(groups):
+            for o in group.options:
+                users.setdefault(_effect(group, o), []).append((o.cost, number))
+        kept: list[set[_Effect]] = [set() for _ in groups]
+        for effect, places in users.items():
+            nodes = 0
+            for _, number in sorted(places):
+                if nodes >= self.reach.nodes:
+                    break
+                kept[number].add(effect)
+                nodes += len(groups[number].nodes)
+        found = []
+        for group, effects in zip(groups, kept, strict=True):
+            options = tuple(o for o in group.options if _effect(group, o) in effects)
+            if options:
+                found.append(msgspec.structs.replace(group, options=options))
+        return tuple(found)
 
 
 class _Sigma:
@@ -184,17 +232,20 @@ class _Sigma:
         """Nodes alike, with options."""
         alike: dict[tuple[object, ...], list[int]] = {}
         cost = self.problem.jobs
-        target = self.builder.targets[self.nodes].tolist()
+        reach = self.builder.reach
+        least, cheapest = reach.least[self.nodes], reach.cheapest[self.nodes]
+        target = (self.builder.targets[self.nodes] & (least <= _limit(reach.target))).tolist()
+        useful = (cheapest <= _limit(reach.other)).tolist()
         rooms = np.where(self.plain, -1, self.room).T.tolist()
         gpus = self._usable().tolist()
         for at, node in enumerate(self.nodes.tolist()):
             kinds = self.table.residents.get(node, {})
             gangs = node if node in self.builder.gangs else -1
-            if not (kinds or target[at] or gangs >= 0):
+            if gangs < 0 and not (useful[at] or target[at]):
                 continue
             costs = tuple((q, tuple(cost[j].cost for j in jobs)) for q, jobs in kinds.items())
             memory = int(self.problem.memory[node]) if self.problem.request.all_memory else -1
-            key = (target[at], gpus[at], tuple(rooms[at]), memory, costs, gangs, bool(self.problem.clear[node]))
+            key = (target[at], gpus[at], tuple(rooms[at]), memory, costs, gangs, self._clear(node))
             alike.setdefault(key, []).append(at)
         found = []
         for places in alike.values():
@@ -202,6 +253,11 @@ class _Sigma:
             if options:
                 found.append(Group(self.nodes[places], self.sigma, options))
         return found
+
+    def _clear(self, node: int) -> bool:
+        """Whether the node can be emptied by those that may move here."""
+        pieces = len(self.builder.gangs.get(node, ()))
+        return bool(self.problem.clear[node]) and self.table.gang_pieces.get(node, 0) == pieces
 
     def _proportional(self, d: int) -> bool:
         """Whether all pieces and the request need resource d in the same proportion to GPUs."""
@@ -269,29 +325,30 @@ class _Sigma:
         node = int(self.nodes[at])
         kinds = list(self.table.residents.get(node, {}).items())
         gangs = self.builder.gangs.get(node, [])
-        jobs = self.problem.jobs
-        choices: list[Sequence[int]] = [range(len(own) + 1) for _, own in kinds]
-        flags: list[Sequence[int]] = [range(2) for _ in gangs]
         base = self.room[:, at]
         before = self._slots(base)
         wanted = np.array(self.problem.wanted(node), dtype=np.int64)
         found: list[Option] = []
-        for count in itertools.product(*choices, *flags):
+        costs = [[self.problem.jobs[j].cost for j in own] for _, own in kinds]
+        costs += [[share(self.problem.jobs[j])] for j, _ in gangs]
+        reach = self.builder.reach
+        limit = None if reach.target is None or reach.other is None else max(reach.target, reach.other)
+        for count in _choices(costs, limit):
             leave = tuple((q, n) for (q, _), n in zip(kinds, count, strict=False) if n)
             moved = tuple(j for (j, _), n in zip(gangs, count[len(kinds) :], strict=True) if n)
-            cost = sum(jobs[j].cost for (_, own), n in zip(kinds, count, strict=False) for j in own[:n])
-            if self.builder.most is not None and cost + sum(jobs[j].cost for j in moved) > self.builder.most:
-                continue
+            cost = sum(sum(own[:n]) for own, n in zip(costs[: len(kinds)], count, strict=False))
+            in_all = cost + sum(share(self.problem.jobs[j]) for j in moved)
             room = base.copy()
             for q, n in leave:
                 room = room + n * np.array(self.table.kinds[q].need, dtype=np.int64)
             for (_, need), n in zip(gangs, count[len(kinds) :], strict=True):
                 room = room + n * np.array(need, dtype=np.int64)
-            empty = bool(self.problem.clear[node]) and sum(count) == sum(len(own) for _, own in kinds) + len(gangs)
-            if leave or moved:
+            empty = self._clear(node) and sum(count) == sum(len(own) for _, own in kinds) + len(gangs)
+            if (leave or moved) and reach.passes(in_all, target=False):
                 found.append(self._option(leave, moved, cost, before, base, room, target=False))
             whole = self.problem.request.whole
-            if self.builder.targets[node] and (room >= wanted).all() and (empty or not whole):
+            fits = self.builder.targets[node] and (room >= wanted).all() and (empty or not whole)
+            if fits and reach.passes(in_all, target=True):
                 rest = np.zeros_like(room) if whole else room - wanted
                 found.append(self._option(leave, moved, cost, before, base, rest, target=True))
             if len(found) > 4 * MOST_OPTIONS:
@@ -336,3 +393,35 @@ class _Sigma:
 
     def _chain(self) -> bool:
         return all(b % a == 0 for a, b in zip(self.sizes, self.sizes[1:], strict=False))
+
+
+_Effect = tuple[int, tuple[tuple[int, int], ...], tuple[int, ...], bool, tuple[int, ...], tuple[int, ...]]
+
+
+def _effect(group: Group, option: Option) -> _Effect:
+    """What the model sees of an option but its cost."""
+    return group.sigma, option.leave, option.gangs, option.target, option.slots, option.room
+
+
+def share(job: defrag.Resident) -> int:
+    """What a job costs on each of its nodes, rounded down, so that no number of them costs more than the job."""
+    return job.cost // len(job.nodes)
+
+
+def _limit(most: int | None) -> int:
+    return int(np.iinfo(np.int64).max) // 8 if most is None else most
+
+
+def _choices(costs: list[list[int]], limit: int | None) -> Iterator[tuple[int, ...]]:
+    """How many of each list to take, the first ones, so that their costs stay within the limit."""
+    if not costs:
+        yield ()
+        return
+    spent = 0
+    for count in range(len(costs[0]) + 1):
+        if count:
+            spent += costs[0][count - 1]
+        if limit is not None and spent > limit:
+            return
+        for rest in _choices(costs[1:], None if limit is None else limit - spent):
+            yield (count, *rest)

@@ -2,8 +2,8 @@
 
 A move is *safe* when its destination has room now for all that still goes there: it takes nothing from any other move
 and is carried out at once. Between unsafe moves the order is searched, states visited once. Where no order of the
-chosen destinations exists, the same jobs may go elsewhere, and then one of them may stop over on a node with room (one
-more move). What then is left must stop together: a cycle without a spare.
+chosen destinations exists, the same jobs may go elsewhere; then one of them may stop over on a node with room, or
+another job makes room (one more move). What is left then must stop together: a cycle without a spare.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ Ints = defrag.Ints
 
 MOST_STATES = 3000
 MOST_JOBS = 12
+MOST_OTHERS = 24
 WIDTH = 8
-"""States, jobs and nodes for a job up to which other destinations are looked for."""
+"""Up to so many states, jobs that move, other jobs and nodes for a job another way is looked for."""
 
 
 class Ordered(msgspec.Struct, frozen=True):
@@ -33,38 +34,44 @@ class Ordered(msgspec.Struct, frozen=True):
 
 def order(problem: defrag.Problem, placed: assigned.Placed) -> Ordered:
     """Steps for all moves."""
-    found, _ = _straight(problem, placed)
+    found = _straight(problem, placed)
     if found is not None:
         return Ordered(_steps(problem, found), placed.targets)
     complete = False
-    if all(len(problem.jobs[j].nodes) == 1 for j, _ in placed.jobs):
-        for detours in (0, 1):
-            search = _Elsewhere(problem, placed, detours)
+    if all(len(problem.jobs[j].nodes) == 1 for j, _ in placed.jobs) and len(placed.jobs) <= MOST_JOBS:
+        moved = [j for j, _ in placed.jobs]
+        for detours, extra in [(0, -1), (1, -1), *((0, j) for j in _others(problem, moved))]:
+            search = _Elsewhere(problem, placed, detours, [*moved, extra] if extra >= 0 else moved)
             other = search.run()
             if other is not None:
                 steps, targets = other
-                return Ordered(_steps(problem, steps), targets, detours)
-            complete = not search.cut
+                return Ordered(_steps(problem, steps), targets, max(0, len(steps) - len(moved)))
+            if extra < 0 and not detours:
+                complete = not search.cut
     return _together(problem, placed, complete=complete)
+
+
+def _others(problem: defrag.Problem, moved: list[int]) -> list[int]:
+    """Jobs of one piece that could move as well, the cheapest first."""
+    single = [j for j, job in enumerate(problem.jobs) if len(job.nodes) == 1 and j not in set(moved)]
+    return sorted(single, key=lambda j: (problem.jobs[j].cost, j))[:MOST_OTHERS]
 
 
 Step = list[tuple[int, tuple[int, ...]]]
 """Jobs that move together, with their new nodes."""
 
 
-def _straight(problem: defrag.Problem, placed: assigned.Placed) -> tuple[list[Step] | None, list[Step]]:
-    """The jobs one by one to their nodes: the steps, or None; and how far safe moves alone lead."""
+def _straight(problem: defrag.Problem, placed: assigned.Placed) -> list[Step] | None:
+    """The jobs one by one to their nodes."""
     state = _State(problem, dict(placed.jobs))
-    prefix: list[Step] = []
-    state.safe(prefix)
-    if not state.left:
-        return prefix, prefix
+    steps: list[Step] = []
+    state.safe(steps)
     seen: set[frozenset[int]] = set()
-    stack = [(state, list(prefix))]
+    stack = [(state, steps)]
     while stack and len(seen) < MOST_STATES:
         here, steps = stack.pop()
         if not here.left:
-            return steps, prefix
+            return steps
         key = frozenset(here.left)
         if key in seen:
             continue
@@ -76,7 +83,7 @@ def _straight(problem: defrag.Problem, placed: assigned.Placed) -> tuple[list[St
                 more.append([(j, here.goal[j])])
                 after.safe(more)
                 stack.append((after, more))
-    return None, prefix
+    return None
 
 
 class _State:
@@ -133,9 +140,8 @@ class _State:
 class _Elsewhere:
     """The same jobs, each once, to any nodes with room; `detours` of the moves may be of a job that moves again."""
 
-    def __init__(self, problem: defrag.Problem, placed: assigned.Placed, detours: int) -> None:
-        self.problem, self.detours = problem, detours
-        self.jobs = [j for j, _ in placed.jobs]
+    def __init__(self, problem: defrag.Problem, placed: assigned.Placed, detours: int, jobs: list[int]) -> None:
+        self.problem, self.detours, self.jobs = problem, detours, jobs
         self.goal = {j: nodes[0] for j, nodes in placed.jobs}
         self.room = problem.room.copy()
         self.where = {j: problem.jobs[j].nodes[0] for j in self.jobs}
@@ -147,9 +153,6 @@ class _Elsewhere:
 
     def run(self) -> tuple[list[Step], tuple[int, ...]] | None:
         """Steps after which the request fits, and its nodes."""
-        if len(self.jobs) > MOST_JOBS:
-            self.cut = True
-            return None
         return self._descend(self.detours)
 
     def _descend(self, spare: int) -> tuple[list[Step], tuple[int, ...]] | None:
@@ -193,13 +196,13 @@ class _Elsewhere:
         )
         fits[self.where[j]] = False
         where = np.flatnonzero(fits)
-        order = where[np.lexsort((where, self.room[defrag.GPUS, where], where != self.goal[j]))]
+        order = where[np.lexsort((where, self.room[defrag.GPUS, where], where != self.goal.get(j, -1)))]
         found: list[int] = []
         seen: set[tuple[object, ...]] = set()
         for node in order.tolist():
             key = (*self.room[:, node].tolist(), *(bool(members[node]) for members in self.problem.allowed))
             key = (*key, *self.problem.domain_of[:, node].tolist(), bool(self.problem.clear[node]))
-            if key not in seen or node == self.goal[j]:
+            if key not in seen or node == self.goal.get(j, -1):
                 seen.add(key)
                 found.append(node)
         self.cut = self.cut or len(found) > WIDTH
