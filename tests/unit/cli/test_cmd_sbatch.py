@@ -294,7 +294,7 @@ def test_sbatch_submits_whatever_breaks_in_the_advice(world: World, body: str) -
     (warning, remark) = done.stderr.splitlines()
     assert warning.startswith(b"warning: placer: ")
     assert remark == b"sbatch: a remark"
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 60
 
 
 @pytest.mark.parametrize(
