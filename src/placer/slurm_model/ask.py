@@ -12,7 +12,7 @@ from placer.slurm_model.release import R22, R24, R26, Release
 _ONE_THREAD_HINTS = frozenset({"nomultithread", "compute_bound", "memory_bound"})
 
 
-def build(request: cluster.JobRequest, release: Release, default_memory_mib: int = 0) -> types.Ask:
+def build(request: cluster.JobRequest, release: Release, default_memory_mib: int = 0, tasks_said: bool = True) -> types.Ask:
     s, hinted = request.sockets_per_node or 0, request.hint in _ONE_THREAD_HINTS
     one_thread = request.threads_per_core == 1
     impossible = None
@@ -25,7 +25,7 @@ def build(request: cluster.JobRequest, release: Release, default_memory_mib: int
     said, required = request.nodes is not None, tuple(hostlist.expand(request.nodelist)) if request.nodelist else ()
     nodes = request.nodes or 1
     as_if_said = said or bool(required)
-    n, n_set = _tasks(request, release, npn, s, q, nodes if as_if_said else 0, one_thread)
+    n, n_set = _tasks(request, release, npn, s, q, nodes if as_if_said else 0, one_thread, tasks_said)
     per_node, per_task = request.gpus_per_node or 0, request.gpus_per_task or 0
     P = request.gpus or n * per_task
     nodes_max: int | None = None
@@ -44,6 +44,8 @@ def build(request: cluster.JobRequest, release: Release, default_memory_mib: int
     if not cpt:
         cpt = per_task * cpg if per_task and cpg and request.gpu_type is None else 1
     min_cpus = (n or nodes * (npn or 1)) * cpt
+    if release <= R24 and q and not tasks_said and n <= cpt:
+        min_cpus = nodes * cpt
     gpus = P or nodes * (per_node or (request.gpus_per_socket or 0) * s)
     if release >= R24:
         min_cpus = max(min_cpus, cpg * gpus)
@@ -60,10 +62,10 @@ def build(request: cluster.JobRequest, release: Release, default_memory_mib: int
 
 
 def _tasks(
-    request: cluster.JobRequest, release: Release, npn: int, s: int, q: int, nodes: int, one_thread: bool
+    request: cluster.JobRequest, release: Release, npn: int, s: int, q: int, nodes: int, one_thread: bool, tasks_said: bool
 ) -> tuple[int, bool]:
     if q:
-        return request.ntasks or 0, True
+        return request.ntasks or 0, tasks_said
     if request.ntasks:
         return request.ntasks, True
     if release == R22 and npn:

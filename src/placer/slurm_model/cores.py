@@ -22,12 +22,14 @@ class Offer:
     g: int = 0
 
 
-def without_gpus(ask: types.Ask, o: Open) -> Offer:
-    t = ask.t(o.machine)
-    cpus = o.open * t
+def without_gpus(ask: types.Ask, whole: Open) -> Offer:
+    t, o = ask.t(whole.machine), whole.copy()
     if ask.release >= R24:
-        cpus = cpus // ask.cpt * ask.cpt
-    return Offer(o.copy(), cpus)
+        keep = math.ceil(o.open * t // ask.cpt * ask.cpt / t)
+        for s in reversed(range(len(o.cores))):
+            while o.cores[s] and o.open > keep:
+                o.cores[s].pop()
+    return Offer(o, o.open * t)
 
 
 def near_gpus(ask: types.Ask, whole: Open, *, first: bool, taken: int = 0, nodes_left: int = 1) -> Offer | None:
@@ -66,7 +68,7 @@ class _Bounds:
                 lo, hi = (ask.q if ask.release >= R24 else ask.n), ask.n
         elif ask.one_node and ask.n:
             lo = hi = ask.n
-        elif ask.n == 1:
+        elif ask.n == ask.nodes:
             lo = hi = 1
         hi = min(hi, self.cpus // ask.cpt)
         if ask.release >= R26 and ask.n:
@@ -130,6 +132,8 @@ class _Bounds:
         have = self._take_sockets()
         cpus = o.open * self.t
         hi = min(hi, cpus // ask.cpt)
+        if ask.nps and ask.one_node and ask.n > ask.nps * sum(self.need):
+            return None
         new = ask.release >= R24
         if g:
             have = min(have, self.cap, cpus // g)
@@ -140,12 +144,14 @@ class _Bounds:
             if new:
                 hi = lo if have * g < max(lo * ask.cpt, ask.pn_min) else min(hi, have * g // ask.cpt)
         if ask.per_task:
-            hi = min(hi, have // ask.per_task)
+            hi = min(hi, (min(have, self.cap) if new else have) // ask.per_task)
         if new and ask.q:
             hi = min(hi, have * ask.q)
         hi -= hi % lo
         if hi <= 0:
             return None
+        if new and ask.q:
+            have = min(have, hi // ask.q)
         if ask.enforce or self.first:
             for s, needed in enumerate(self.need):
                 if not needed:

@@ -40,12 +40,17 @@ class Node:
     def pick(self, i: int, s: int) -> None:
         self.pool(s).remove(i)
         self.chosen.append(i)
+        if self.linked:
+            for j in self.order:
+                if j not in self.chosen:
+                    self.counters[j] += self.links(i, j)
 
     def take(self, m: int, s: int) -> int:
         """[24+] up to m GPUs of one pool; gives how many."""
         got = 0
         if self.ask.release >= R24 and self.linked:
             at = 0
+            self.order.sort(key=lambda j: self.counters[j])
             while got < m and at < len(self.order):
                 i = self.order[at]
                 if i not in self.pool(s):
@@ -53,9 +58,6 @@ class Node:
                     continue
                 self.pick(i, s)
                 got += 1
-                for j in self.order:
-                    if j not in self.chosen:
-                        self.counters[j] += self.links(i, j)
                 self.order.sort(key=lambda j: self.counters[j])
                 at = 1
             return got
@@ -77,27 +79,21 @@ def tasks_of_sockets(ask: types.Ask, node: Node) -> list[int]:
     machine = node.machine
     T = machine.threads
     t = T if ask.release == R22 else ask.t(machine)
-    cpus = node.K * t
-    c = 1 if ask.release == R22 else max(1, cpus // node.tasks if node.tasks else 1)
-    each = t // c
+    c = 1 if ask.release == R22 else max(1, node.K * T // node.tasks if node.tasks else 1)
     limit = ask.npn or node.tasks
     found = [0] * len(node.k)
-    total = 0
+    each, per = t // c, max(1, c // (T if ask.release >= R26 else t))
     for s, k in enumerate(node.k):
-        if each:
-            count = k * each
-        else:
-            per = max(1, c // T if ask.release >= R26 else c // t)
-            count = k // per
+        found[s] = k * each if each else math.ceil(k / per)
         if ask.release < R26:
-            count = min(count, limit - total)
-        found[s] = count
-        total += count
+            found[s] = min(found[s], limit - sum(found[:s]))
     return found
 
 
 def choose(ask: types.Ask, nodes: Sequence[Node]) -> list[list[int]] | None:
     if ask.exclusive:
+        if ask.release >= R26 and ask.P > sum(len(node.machine.devices) for node in nodes):
+            return None
         return [sorted(range(len(node.machine.devices))) for node in nodes]
     if not ask.wants_gpus:
         return [[] for _ in nodes]
@@ -122,7 +118,7 @@ def choose(ask: types.Ask, nodes: Sequence[Node]) -> list[list[int]] | None:
             want = ask.P - taken
             if ask.release >= R24:
                 want -= left_nodes
-            want = min(want, node.picked.offer.gpus)
+            want = min(want, node.picked.gpus)
             if node.picked.offer.g:
                 t = node.machine.threads if ask.release == R22 else ask.t(node.machine)
                 want = min(want, node.K * t // node.picked.offer.g)
@@ -143,7 +139,7 @@ def choose(ask: types.Ask, nodes: Sequence[Node]) -> list[list[int]] | None:
     return [sorted(node.chosen) for node in nodes]
 
 
-def _per_node(ask: types.Ask, node: Node, want: int) -> None:
+def _per_node(ask: types.Ask, node: Node, want: int, others: bool = True) -> None:
     if ask.release == R22:
         _old_per_node(ask, node, want)
         return
@@ -153,7 +149,7 @@ def _per_node(ask: types.Ask, node: Node, want: int) -> None:
     left -= node.take(left, -1)
     for s in node.with_cores:
         left -= node.take(left, s)
-    if not ask.enforce:
+    if others and not ask.enforce:
         for s in node.without:
             left -= node.take(left, s)
 
@@ -172,7 +168,7 @@ def _per_socket(ask: types.Ask, node: Node) -> None:
     elif ask.s and ask.s < len(used):
         used = [s for s in used if node.free[s]]
     left = k * len(used)
-    for s in node.with_cores:
+    for s in used:
         left -= node.take(min(left, k), s)
     left -= node.take(left, -1)
     for s in used:
@@ -208,11 +204,10 @@ def _of_job(ask: types.Ask, node: Node, want: int) -> None:
                 node.pick(node.free[s][0], s)
         return
     if not node.linked or want <= 1:
-        _per_node(ask, node, want)
+        _per_node(ask, node, want, others=False)
         return
     pool = sorted(i for s in node.with_cores for i in node.free[s])
-    if len(pool) <= want:
-        _per_node(ask, node, want)
+    if not pool:
         return
     best = max(((node.links(i, j), -i, -j) for i in pool for j in pool if i < j), default=(0, 0, 0))
     keep = -best[1]

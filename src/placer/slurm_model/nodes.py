@@ -59,13 +59,16 @@ def _first_node(ask: types.Ask, usable: Sequence[Open], first: bool) -> list[Pic
         offer = cores.near_gpus(ask, o, first=first, taken=taken) if ask.wants_gpus else cores.without_gpus(ask, o)
         if offer is None:
             continue
-        if offer.cpus < ask.min_cpus:
+        gpus = max(0, min(offer.gpus, ask.P - taken)) if ask.P else offer.gpus
+        taken += gpus
+        if offer.cpus < ask.min_cpus or taken < ask.P:
             continue
-        taken += offer.gpus
-        if ask.P and taken < ask.P:
-            continue
-        return [Picked(offer, min(offer.cpus, max(ask.min_cpus, ask.pn_min)), min(offer.gpus, ask.P) if ask.P else offer.gpus)]
+        return [Picked(offer, min(offer.cpus, max(ask.min_cpus, ask.pn_min)), gpus)]
     return None
+
+
+def weight(o: Open) -> tuple[int, int]:
+    return o.machine.weight, 255 - min(o.near, 255)
 
 
 class _Search:
@@ -74,16 +77,22 @@ class _Search:
         self.by_name = {o.machine.name: o for o in usable}
         self.min_nodes = ask.nodes
         self.max_nodes = ask.nodes_max if ask.nodes_max is not None else INFINITE
-        self.wanted = max(ask.nodes, ask.nodes_max or 1) if ask.nodes_said else ask.nodes
+        self.wanted = ask.nodes
         self.cpus_left = ask.min_cpus
         self.gpus_taken = 0
         self.picked: list[Picked] = []
         self.tried: set[int] = set()
+        self.offers: dict[int, Offer | None] = {}
 
-    def offer(self, o: Open, taken: int, nodes_left: int) -> Offer | None:
-        if not self.ask.wants_gpus:
-            return cores.without_gpus(self.ask, o)
-        return cores.near_gpus(self.ask, o, first=self.first, taken=taken, nodes_left=nodes_left)
+    def offer(self, o: Open) -> Offer | None:
+        """Counted once, with what is taken by then."""
+        if o.index not in self.offers:
+            if not self.ask.wants_gpus:
+                self.offers[o.index] = cores.without_gpus(self.ask, o)
+            else:
+                nodes_left = max(1, self.wanted - len(self.picked))
+                self.offers[o.index] = cores.near_gpus(self.ask, o, first=self.first, taken=self.gpus_taken, nodes_left=nodes_left)
+        return self.offers[o.index]
 
     @property
     def done(self) -> bool:
@@ -105,18 +114,23 @@ class _Search:
             return False
         self.tried.add(o.index)
         nodes_left = max(1, self.wanted - len(self.picked))
-        offer = self.offer(o, self.gpus_taken, nodes_left)
+        offer = self.offer(o)
         if offer is None:
             return False
         t = ask.t(o.machine)
         cpus = min(offer.cpus, self.cpus_left - (nodes_left - 1) * t)
         cpus = max(cpus, ask.pn_min)
+        if not ask.q:
+            cpus = max(cpus, offer.min_cores * t)
         if offer.cpus < ask.pn_min:
             return False
         gpus = offer.gpus
         if ask.P:
             keep = nodes_left - 1 if ask.release >= R24 else 0
             gpus = min(gpus, ask.P - self.gpus_taken - keep) if self.gpus_taken < ask.P else gpus
+        if ask.release >= R24 and (ask.per_task or ask.q):
+            tasks = cpus // ask.cpt
+            gpus = min(gpus, tasks * ask.per_task if ask.per_task else tasks // ask.q)
         self.picked.append(Picked(offer, cpus, gpus))
         self.cpus_left -= cpus
         self.gpus_taken += gpus
@@ -140,7 +154,7 @@ def _tree(ask: types.Ask, search: _Search, leaves: Sequence[frozenset[str]]) -> 
         return search.picked
     groups: dict[tuple[int, int], list[Open]] = {}
     for o in search.usable:
-        groups.setdefault((o.machine.weight, 255 - min(o.near, 255)), []).append(o)
+        groups.setdefault(weight(o), []).append(o)
     ordered = [groups[key] for key in sorted(groups)]
     pool: list[Open] = []
     for position, group in enumerate(ordered):
@@ -156,7 +170,7 @@ def _tree(ask: types.Ask, search: _Search, leaves: Sequence[frozenset[str]]) -> 
 
 
 def _suffices(ask: types.Ask, search: _Search, pool: Sequence[Open]) -> bool:
-    offers = [offer for o in pool if (offer := search.offer(o, 0, 1)) is not None]
+    offers = [offer for o in pool if (offer := search.offer(o)) is not None]
     wanted = search.wanted if ask.release >= R24 else search.min_nodes
     return (
         len(offers) >= wanted
@@ -197,7 +211,7 @@ def _leaves(ask: types.Ask, search: _Search, group: Sequence[Open], leaves: Sequ
             if len(inside) < nodes_left:
                 return False
             if ask.release >= R24:
-                return sum(x.cpus for o in inside if (x := search.offer(o, search.gpus_taken, nodes_left))) >= search.cpus_left
+                return sum(x.cpus for o in inside if (x := search.offer(o))) >= search.cpus_left
             return True
         fitting = [(len(inside), i) for i, inside in options if fits(inside)]
         best = min(fitting)[1] if fitting else min((-len(inside), i) for i, inside in options)[1]
@@ -211,7 +225,7 @@ def _flat(ask: types.Ask, search: _Search) -> list[Picked] | None:
             return None
     if search.done:
         return search.picked
-    offers = {o.index: x for o in search.usable if (x := search.offer(o, 0, 1)) is not None}
+    offers = {o.index: x for o in search.usable if (x := search.offer(o)) is not None}
     runs = _runs(sorted((o for o in search.usable if o.index in offers), key=lambda o: o.index))
     for run in [run for run in runs if any(o.machine.name in ask.required for o in run)]:
         runs.remove(run)
@@ -225,7 +239,7 @@ def _flat(ask: types.Ask, search: _Search) -> list[Picked] | None:
             cpus = sum(offers[o.index].cpus for o in run)
             gpus = sum(offers[o.index].gpus for o in run)
             does = len(run) >= nodes_left and cpus >= search.cpus_left and gpus >= ask.P - search.gpus_taken
-            w = min(o.machine.weight for o in run)
+            w = weight(run[0])
             return (w, not does, cpus if does else -cpus, run[0].index)
         run = min(runs, key=key)
         runs.remove(run)
@@ -243,7 +257,7 @@ def _flat(ask: types.Ask, search: _Search) -> list[Picked] | None:
 def _runs(left: Sequence[Open]) -> list[list[Open]]:
     runs: list[list[Open]] = []
     for o in left:
-        if runs and runs[-1][-1].index == o.index - 1 and runs[-1][-1].machine.weight == o.machine.weight:
+        if runs and runs[-1][-1].index == o.index - 1 and weight(runs[-1][-1]) == weight(o):
             runs[-1].append(o)
         else:
             runs.append([o])

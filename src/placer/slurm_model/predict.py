@@ -14,11 +14,11 @@ def predict(machines: Sequence[types.Machine], loads: Sequence[types.NodeLoad], 
     if ask.impossible:
         return types.Choice(types.Verdict.NEVER, why=ask.impossible)
     leaves = _leaves(machines, fabric)
+    if not _pick(machines, [types.NodeLoad()] * len(machines), leaves, ask):
+        return types.Choice(types.Verdict.NEVER)
     picked = _pick(machines, loads, leaves, ask)
     if picked is None:
-        empty = [types.NodeLoad()] * len(machines)
-        verdict = types.Verdict.WAITS if _pick(machines, empty, leaves, ask) else types.Verdict.NEVER
-        return types.Choice(verdict)
+        return types.Choice(types.Verdict.WAITS)
     picked.sort(key=lambda p: p.offer.node.index)
     spread = tasks.spread(ask, picked, sum(p.gpus for p in picked))
     if spread is None:

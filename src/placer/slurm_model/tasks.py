@@ -31,7 +31,7 @@ def spread(ask: types.Ask, picked: Sequence[Picked], gpus: int) -> list[int] | N
         if ask.npn:
             limit = min(limit, ask.npn)
         if ask.per_task:
-            limit = min(limit, p.offer.gpus // ask.per_task)
+            limit = min(limit, p.gpus // ask.per_task)
         limits.append(limit)
     counts = [0] * len(picked)
     placed = 0
@@ -53,6 +53,8 @@ def spread(ask: types.Ask, picked: Sequence[Picked], gpus: int) -> list[int] | N
                     counts[i] += 1
                     placed += 1
                     moved = True
+    if ask.release >= R24 and not all(k or p.offer.min_cores for k, p in zip(counts, picked)):
+        return None
     if placed < M:
         if ask.release >= R24:
             return None
@@ -81,20 +83,16 @@ def cores_of(ask: types.Ask, p: Picked, tasks: int) -> list[list[int]] | None:
     left = want
     usable = list(range(len(open_cores)))
     if ask.nps:
-        while len(usable) > 1 and sum(len(open_cores[s]) for s in usable[1:]) >= left:
+        held = [min(len(c) * t, ask.nps * ask.cpt) for c in open_cores]
+        while len(usable) > 1 and sum(held[s] for s in usable[1:]) >= tasks * ask.cpt:
             usable.pop(0)
-    elif ask.cpt > 1 and not (ask.n and ask.n == ask.nodes and len(p.offer.node.must) > 1):
+    elif ask.cpt > 1:
         whole = [len(c) * t // ask.cpt for c in open_cores]
-        if ask.release >= R24:
-            last = max(s for s in usable if open_cores[s])
-            held = sum(whole) - whole[last] + (len(open_cores[last]) - 1) * t // ask.cpt
-            if held < tasks:
-                whole = [INFINITE] * len(whole)
         todo = tasks
         for s in usable:
             count = min(todo, whole[s])
             need = min(math.ceil(count * ask.cpt / t), len(open_cores[s]), left)
-            todo -= count if whole[s] < INFINITE else 0
+            todo -= count
             for _ in range(need):
                 take(s)
                 left -= 1

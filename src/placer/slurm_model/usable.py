@@ -53,6 +53,8 @@ def node(ask: types.Ask, machine: types.Machine, load: types.NodeLoad, index: in
     o = Open(machine, index, cores, gpus, gpus_any, [len(g) for g in gpus], len(gpus_any))
     if ask.exclusive and o.open < machine.cores:
         return None
+    if ask.exclusive and ask.cpg * len(machine.devices) > machine.cores * ask.t(machine):
+        return None
     if not _cores_do(ask, o):
         return None
     if ask.wants_gpus and not _gpus_do(ask, o):
@@ -84,7 +86,7 @@ def _gpus_do(ask: types.Ask, o: Open) -> bool:
         for s in range(len(o.f)):
             if not o.cores[s]:
                 o.f[s] = 0
-        if ask.release <= R24 and ask.P and ask.pn_min <= 1:
+        if ask.release <= R24 and ask.P and ask.pn_min <= 1 and ask.min_cpus <= ask.nodes:
             keep = math.ceil((ask.npn or ask.n or 1) / ask.nps) if ask.nps else 1
             order = sorted(range(len(o.f)), key=lambda s: (-o.f[s], -s))
             for s in order[keep:]:
