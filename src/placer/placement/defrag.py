@@ -164,7 +164,7 @@ class _Search:
     def _with(self, targets: defrag.Mask, most: int | None, gangs: list[int]) -> _Found:
         """The same with these jobs of several pieces among those that may move."""
         groups = grouping.Builder(self.table, targets, self._reach(targets, most, gangs), gangs).build()
-        solved = model.solve(self.problem, groups, gangs, self.deadline.rest)
+        solved = model.solve(self.table, groups, gangs, self.deadline.rest)
         late = solved.termination is place.Termination.LIMIT
         if solved.chosen is None:
             if not late and groups.complete:

@@ -37,18 +37,9 @@ class Bounds(msgspec.Struct, frozen=True, eq=False):
     jobs: dict[int, tuple[int, ...]]
 
 
-class _Pieces(msgspec.Struct, frozen=True, eq=False):
-    """One-piece jobs by node: number, node, need int [D, P], cost."""
-
-    job: Ints
-    node: Ints
-    need: Ints
-    cost: Ints
-
-
 def bounds(problem: defrag.Problem, targets: Mask) -> Bounds:
     """For all nodes; those outside `targets` are never targets."""
-    pieces = _pieces(problem)
+    pieces = problem.pieces
     count = problem.count
     wanted = np.repeat(np.array(problem.request.need, dtype=np.int64)[:, None], count, axis=1)
     if problem.request.all_memory:
@@ -85,16 +76,7 @@ def bounds(problem: defrag.Problem, targets: Mask) -> Bounds:
     return Bounds(least, known, cheapest, jobs)
 
 
-def _pieces(problem: defrag.Problem) -> _Pieces:
-    single = [j for j, job in enumerate(problem.jobs) if len(job.nodes) == 1]
-    node = np.array([problem.jobs[j].nodes[0] for j in single], dtype=np.int64)
-    cost = np.array([problem.jobs[j].cost for j in single], dtype=np.int64)
-    need = np.array([problem.jobs[j].needs[0] for j in single], dtype=np.int64).reshape(-1, len(problem.room)).T
-    order = np.lexsort((np.array(single), cost, node))
-    return _Pieces(np.array(single, dtype=np.int64)[order], node[order], need[:, order], cost[order])
-
-
-def _sets(pieces: _Pieces, short: Ints, open_: Mask) -> list[tuple[Ints, Ints, Ints]]:
+def _sets(pieces: defrag.Pieces, short: Ints, open_: Mask) -> list[tuple[Ints, Ints, Ints]]:
     """(nodes, jobs [k, m], costs) of all sets of k = 1, 2, 3 jobs of one node that make it a target, per offset."""
     found = []
     steps = [(), *((a,) for a in range(1, REACH)), *itertools.combinations(range(1, REACH), 2)]
@@ -111,7 +93,7 @@ def _sets(pieces: _Pieces, short: Ints, open_: Mask) -> list[tuple[Ints, Ints, I
     return found
 
 
-def _four(pieces: _Pieces, count: int) -> Ints:
+def _four(pieces: defrag.Pieces, count: int) -> Ints:
     """int [n]: the costs of the four cheapest jobs of each node, of fewer where it has fewer."""
     total = np.zeros(count, dtype=np.int64)
     begins = np.flatnonzero(np.diff(pieces.node, prepend=-1))
@@ -120,7 +102,7 @@ def _four(pieces: _Pieces, count: int) -> Ints:
     return total
 
 
-def _of_nodes(pieces: _Pieces, nodes: Ints) -> dict[int, tuple[int, ...]]:
+def _of_nodes(pieces: defrag.Pieces, nodes: Ints) -> dict[int, tuple[int, ...]]:
     begin, end = np.searchsorted(pieces.node, nodes), np.searchsorted(pieces.node, nodes, side="right")
     return {node: tuple(pieces.job[b:e].tolist()) for node, b, e in zip(nodes.tolist(), begin, end, strict=True)}
 

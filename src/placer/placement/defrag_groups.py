@@ -16,7 +16,7 @@ have the same σ, the same room as far as it matters, and the same kinds at the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import numpy as np
@@ -70,15 +70,11 @@ class Pool(msgspec.Struct, frozen=True, eq=False):
 
 
 class Groups(msgspec.Struct, frozen=True, eq=False):
-    """The whole question in groups. `residents[i]` maps a kind to the jobs of node i, the cheapest first.
-
-    `complete`: no option was left out.
-    """
+    """The whole question in groups. `complete`: no option was left out."""
 
     kinds: tuple[Kind, ...]
     pools: tuple[Pool, ...]
     groups: tuple[Group, ...]
-    residents: Mapping[int, Mapping[int, tuple[int, ...]]]
     sigma: Ints  # of each node
     first: tuple[int, ...]  # the first node of each σ
     complete: bool
@@ -89,19 +85,17 @@ class Table:
 
     def __init__(self, problem: defrag.Problem) -> None:
         self.problem = problem
-        self.kinds: list[Kind] = []
-        self.kind_of: list[int] = []  # per job, -1 = of several pieces
-        known: dict[Kind, int] = {}
-        for job in problem.jobs:
-            if len(job.nodes) > 1:
-                self.kind_of.append(-1)
-                continue
-            kind = Kind(job.needs[0], job.allowed)
-            if kind not in known:
-                known[kind] = len(self.kinds)
-                self.kinds.append(kind)
-            self.kind_of.append(known[kind])
-        self.residents = self._residents()
+        known: dict[tuple[tuple[int, ...], int], int] = {}
+        self.kind_of = [  # per job, -1 = of several pieces
+            known.setdefault((job.needs[0], job.allowed), len(known)) if len(job.nodes) == 1 else -1
+            for job in problem.jobs
+        ]
+        self.kinds = [Kind(*key) for key in known]
+        pieces = problem.pieces
+        self.held = np.zeros(problem.count, dtype=np.int64)  # GPUs of one-piece jobs
+        np.add.at(self.held, pieces.node, pieces.need[defrag.GPUS])
+        self._begin = np.searchsorted(pieces.node, np.arange(problem.count + 1)).tolist()
+        self._jobs: list[int] = pieces.job.tolist()
         self.sigma = queue_classes.labels(np.array(problem.allowed))
         self.sets = int(self.sigma.max()) + 1 if problem.count else 0
         self.first = [int(np.flatnonzero(self.sigma == s)[0]) for s in range(self.sets)]
@@ -114,16 +108,12 @@ class Table:
             for node in problem.jobs[j].nodes:
                 self.gang_pieces[node] = self.gang_pieces.get(node, 0) + 1
 
-    def _residents(self) -> dict[int, dict[int, tuple[int, ...]]]:
-        found: dict[int, dict[int, list[int]]] = {}
-        for j, (job, kind) in enumerate(zip(self.problem.jobs, self.kind_of, strict=True)):
-            if kind >= 0:
-                found.setdefault(job.nodes[0], {}).setdefault(kind, []).append(j)
-        cost = [job.cost for job in self.problem.jobs]
-        return {
-            node: {q: tuple(sorted(jobs, key=lambda j: (cost[j], j))) for q, jobs in sorted(kinds.items())}
-            for node, kinds in found.items()
-        }
+    def residents(self, node: int) -> dict[int, tuple[int, ...]]:
+        """The one-piece jobs of a node by kind, the cheapest first."""
+        found: dict[int, list[int]] = {}
+        for j in self._jobs[self._begin[node] : self._begin[node + 1]]:
+            found.setdefault(self.kind_of[j], []).append(j)
+        return {q: tuple(jobs) for q, jobs in sorted(found.items())}
 
 
 class Reach(msgspec.Struct, frozen=True, eq=False):
@@ -171,7 +161,6 @@ class Builder:
             tuple(self.table.kinds),
             tuple(pools),
             found,
-            self.table.residents,
             self.table.sigma,
             tuple(self.table.first),
             self.complete,
@@ -239,10 +228,10 @@ class _Sigma:
         rooms = np.where(self.plain, -1, self.room).T.tolist()
         gpus = self._usable().tolist()
         for at, node in enumerate(self.nodes.tolist()):
-            kinds = self.table.residents.get(node, {})
             gangs = node if node in self.builder.gangs else -1
             if gangs < 0 and not (useful[at] or target[at]):
                 continue
+            kinds = self.table.residents(node)
             costs = tuple((q, tuple(cost[j].cost for j in jobs)) for q, jobs in kinds.items())
             memory = int(self.problem.memory[node]) if self.problem.request.all_memory else -1
             key = (target[at], gpus[at], tuple(rooms[at]), memory, costs, gangs, self._clear(node))
@@ -279,8 +268,10 @@ class _Sigma:
         """bool [n]: where GPUs are all that runs out, whoever leaves."""
         plain = np.ones(len(self.nodes), dtype=np.bool_)
         request = self.problem.request
-        held = np.array([self._held(node) for node in self.nodes.tolist()], dtype=np.int64)
-        most_gpus = self.room[defrag.GPUS] + held
+        held = self.table.held.copy()
+        for node, parts in self.builder.gangs.items():
+            held[node] += sum(need[defrag.GPUS] for _, need in parts)
+        most_gpus = self.room[defrag.GPUS] + held[self.nodes]
         for d in range(1, len(self.room)):
             if d == defrag.MEMORY and request.all_memory:
                 return np.zeros(len(self.nodes), dtype=np.bool_)
@@ -294,11 +285,6 @@ class _Sigma:
                 most[f] = max([most[f - 1], *(need + most[f - size] for size, need in sized if size <= f)])
             plain &= self.room[d] >= np.array(most, dtype=np.int64)[most_gpus] + request.need[d]
         return plain
-
-    def _held(self, node: int) -> int:
-        kinds = self.table.residents.get(node, {})
-        held = sum(self.table.kinds[q].need[defrag.GPUS] * len(jobs) for q, jobs in kinds.items())
-        return held + sum(need[defrag.GPUS] for _, need in self.builder.gangs.get(node, ()))
 
     def _ratios(self, s: int) -> list[tuple[int, int, int]]:
         """(d, need, slots): ρ_sd of every resource but GPUs, as a fraction; those that are 0 are left out."""
@@ -323,7 +309,7 @@ class _Sigma:
     def _options(self, at: int) -> tuple[Option, ...]:
         """What can be done with a node; every option takes something away or makes it a target."""
         node = int(self.nodes[at])
-        kinds = list(self.table.residents.get(node, {}).items())
+        kinds = list(self.table.residents(node).items())
         gangs = self.builder.gangs.get(node, [])
         base = self.room[:, at]
         before = self._slots(base)

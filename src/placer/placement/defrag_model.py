@@ -51,9 +51,9 @@ class Solved(msgspec.Struct, frozen=True):
     chosen: Chosen | None = None
 
 
-def solve(problem: defrag.Problem, groups: grouping.Groups, gangs: list[int], limits: place.SolveLimits) -> Solved:
+def solve(table: grouping.Table, groups: grouping.Groups, gangs: list[int], limits: place.SolveLimits) -> Solved:
     """The least cost of the relaxation by slots; `gangs` are the jobs of several pieces that may move."""
-    model = milp.Model()
+    problem, model = table.problem, milp.Model()
     most = max((_leaving(groups, o) for g in groups.groups for o in g.options), default=0)
     epsilon = SLACK / (1 + most * problem.request.count)
     z = [
@@ -79,7 +79,7 @@ def solve(problem: defrag.Problem, groups: grouping.Groups, gangs: list[int], li
     bound = whole(answer.bound)
     if not answer.values:
         return Solved(answer.termination, bound)
-    return Solved(answer.termination, bound, _chosen(problem, groups, z, e, answer.values))
+    return Solved(answer.termination, bound, _chosen(table, groups, z, e, answer.values))
 
 
 def whole(bound: float | None) -> int:
@@ -158,7 +158,7 @@ def _pool_rows(
 
 
 def _chosen(
-    problem: defrag.Problem,
+    table: grouping.Table,
     groups: grouping.Groups,
     z: list[list[int]],
     e: dict[int, int],
@@ -172,7 +172,7 @@ def _chosen(
         for v, option in zip(variables, group.options, strict=True):
             for node in group.nodes[at : at + round(values[v])].tolist():
                 for q, count in option.leave:
-                    jobs += groups.residents[node][q][:count]
+                    jobs += table.residents(node)[q][:count]
                 if option.target:
                     targets.append(node)
             at += round(values[v])

@@ -21,6 +21,10 @@ WIDTH = 6
 """Different nodes that are tried for one piece."""
 
 
+_REST = -1
+"""Stands for the nodes that were not listed yet."""
+
+
 class Placed(msgspec.Struct, frozen=True):
     """A full answer but for the order: for each job that moves the new node of each piece; the targets."""
 
@@ -67,12 +71,12 @@ class _Search:
 
     def _all(self) -> bool:
         """Place every piece. A loop, not a recursion: a plan may have hundreds."""
-        tried: list[list[int]] = []  # nodes left to try; the first is where the piece lies
+        tried: list[list[int]] = []  # nodes to try, the first is where the piece lies
         while len(tried) < len(self.pieces):
-            nodes = self._nodes(self.pieces[len(tried)])
+            nodes = self._nodes(self.pieces[len(tried)], 1)
             self.steps += 1
             if nodes:
-                tried.append(nodes)
+                tried.append([*nodes, _REST])
                 self._put(self.pieces[len(tried) - 1], nodes[0], back=False)
             elif self.steps > MOST_STEPS or not self._back(tried):
                 return False
@@ -81,10 +85,13 @@ class _Search:
     def _back(self, tried: list[list[int]]) -> bool:
         """Take the last choice back that has another one left."""
         while tried:
-            piece = self.pieces[len(tried) - 1]
-            self._put(piece, tried[-1].pop(0), back=True)
-            if tried[-1]:
-                self._put(piece, tried[-1][0], back=False)
+            piece, nodes = self.pieces[len(tried) - 1], tried[-1]
+            first = nodes.pop(0)
+            self._put(piece, first, back=True)
+            if nodes == [_REST]:
+                nodes[:] = [node for node in self._nodes(piece, WIDTH) if node != first]
+            if nodes:
+                self._put(piece, nodes[0], back=False)
                 return True
             tried.pop()
         return False
@@ -99,28 +106,28 @@ class _Search:
         else:
             self.at[piece.job, piece.piece] = node
 
-    def _nodes(self, piece: _Piece) -> list[int]:
-        """The nodes to try, the best first; of equal ones only the first."""
+    def _nodes(self, piece: _Piece, most: int) -> list[int]:
+        """Up to so many nodes to try, the best first; of equal ones only the first."""
         job = self.problem.jobs[piece.job]
-        need = np.array(piece.need, dtype=np.int64)[:, None]
-        fits: defrag.Mask = self.problem.allowed[job.allowed] & np.all(self.then >= need, axis=0)
+        fits = self.problem.allowed[job.allowed].copy()
         if len(job.nodes) == 1:
             fits[job.nodes[0]] = False
         else:
-            own = job.nodes[piece.piece]
-            fits[own] = bool((self.then[:, own] >= need[:, 0]).all())
+            fits[job.nodes[piece.piece]] = True
             fits[[node for (j, _), node in self.at.items() if j == piece.job]] = False
+        for d, need in enumerate(piece.need):
+            if need or d == defrag.GPUS:
+                fits &= self.then[d] >= need
         where = np.flatnonzero(fits)
-        at_once: defrag.Mask = np.all(self.now[:, where] >= need, axis=0)
-        room = self.then[:, where]
-        order = np.lexsort((where, *room[::-1], ~at_once))
-        found: list[int] = []
-        seen: set[tuple[object, ...]] = set()
-        for at in order.tolist():
-            key = (bool(at_once[at]), *room[:, at].tolist())
-            if key not in seen:
-                seen.add(key)
-                found.append(int(where[at]))
-                if len(found) == WIDTH:
-                    break
-        return found
+        if not len(where):
+            return []
+        later = np.zeros(len(where), dtype=np.bool_)
+        for d, need in enumerate(piece.need):
+            later |= self.now[d, where] < need
+        rank: Ints = later.astype(np.int64)
+        for row in self.then[:, where]:
+            rank = rank * (int(row.max()) + 1) + row
+        if most == 1:
+            return [int(where[np.argmin(rank)])]
+        _, first = np.unique(rank, return_index=True)
+        return [int(node) for node in where[first[:most]]]

@@ -16,6 +16,8 @@ together and must then fit where they go.
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +53,16 @@ class Request(msgspec.Struct, frozen=True):
     all_memory: bool = False
 
 
-class Problem(msgspec.Struct, frozen=True, eq=False):
+class Pieces(msgspec.Struct, frozen=True, eq=False):
+    """Jobs of one piece by node, then cost, then number: number, node, need int [D, P], cost."""
+
+    job: Ints
+    node: Ints
+    need: Ints
+    cost: Ints
+
+
+class Problem(msgspec.Struct, frozen=True, eq=False, dict=True):
     """The whole question. `room` int [D, n] is free, `memory` int [n] what a node has in all.
 
     `clear` bool [n]: nothing runs there but pieces of `jobs`. `domain_of` int [L, n], none missing. `allowed` bool [n].
@@ -69,6 +80,17 @@ class Problem(msgspec.Struct, frozen=True, eq=False):
     def count(self) -> int:
         """n."""
         return int(self.room.shape[1])
+
+    @functools.cached_property
+    def pieces(self) -> Pieces:
+        """The jobs of one piece as arrays."""
+        single = [j for j, job in enumerate(self.jobs) if len(job.nodes) == 1]
+        node = np.array([self.jobs[j].nodes[0] for j in single], dtype=np.int64)
+        cost = np.array([self.jobs[j].cost for j in single], dtype=np.int64)
+        need = np.array([self.jobs[j].needs[0] for j in single], dtype=np.int64).reshape(-1, len(self.room)).T
+        number = np.array(single, dtype=np.int64)
+        order = np.lexsort((number, cost, node))
+        return Pieces(number[order], node[order], need[:, order], cost[order])
 
     def wanted(self, node: int) -> tuple[int, ...]:
         """What the request takes of a node."""
