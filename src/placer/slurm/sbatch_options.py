@@ -8,6 +8,7 @@ may be shortened while that stays unambiguous, options end at the first other wo
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -36,14 +37,26 @@ class Option(msgspec.Struct, frozen=True):
     since: str = BASE_RELEASE
     also: tuple[str, ...] = ()  # other long spellings of the same option
     exact: bool = False  # never matched by an abbreviation
+    until: str = ""  # the first release without it; empty = it is still there
 
 
-def _row(spelling: str, environ: str = "", feeds: str = "", since: str = BASE_RELEASE, also: str = "") -> Option:
+def _row(
+    spelling: str, environ: str = "", feeds: str = "", since: str = BASE_RELEASE, also: str = "", until: str = ""
+) -> Option:
     """`N,nodes=` takes an argument, `exclusive[=]` may take one, `hold` takes none."""
     short, _, name = spelling.rpartition(",")
     argument = Argument.OPTIONAL if name.endswith("[=]") else Argument.REQUIRED if name[-1] == "=" else Argument.NONE
     twins = tuple(variable if "_" in variable else f"SBATCH_{variable}" for variable in environ.split())
-    return Option(name.rstrip("[=]"), short, argument, twins, tuple(feeds.split()), since, tuple(also.split()))
+    return Option(
+        name=name.rstrip("[=]"),
+        short=short,
+        argument=argument,
+        environ=twins,
+        feeds=tuple(feeds.split()),
+        since=since,
+        also=tuple(also.split()),
+        until=until,
+    )
 
 
 _GPU: Final = "gpu_type gpus"
@@ -52,6 +65,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     _row("A,account=", "ACCOUNT"),
     _row("acctg-freq=", "SBATCH_ACCTG_FREQ"),
     _row("a,array=", "SBATCH_ARRAY_INX"),
+    _row("autocomplete=", since="24.11"),
     _row("batch=", "BATCH"),
     _row("bb="),
     _row("bbf="),
@@ -64,6 +78,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
     _row("C,constraint=", "CONSTRAINT", "constraint"),
     _row("container=", "CONTAINER"),
     _row("container-id=", "SBATCH_CONTAINER_ID", since="23.02"),
+    _row("container-type=", "SBATCH_CONTAINER_TYPE", since="26.05"),
+    _row("context="),
     _row("contiguous"),
     _row("S,core-spec=", "SBATCH_CORE_SPEC"),
     _row("cores-per-socket="),
@@ -79,7 +95,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
     _row("exclusive[=]", "EXCLUSIVE", "exclusive"),
     _row("export=", "EXPORT"),
     _row("export-file="),
-    _row("extra="),
+    _row("external", since="26.05"),
+    _row("extra=", since="23.02"),
     _row("B,extra-node-info=", feeds="sockets_per_node threads_per_core"),
     _row("get-user-env[=]", "SBATCH_GET_USER_ENV"),
     _row("gid="),
@@ -106,6 +123,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     _row("mem-bind=", "SBATCH_MEM_BIND"),
     _row("mem-per-cpu=", "SBATCH_MEM_PER_CPU", "memory_per_cpu_mib"),
     _row("mem-per-gpu=", "SBATCH_MEM_PER_GPU", "memory_per_gpu_mib"),
+    _row("mem-update=", since="26.05"),
     _row("mincpus="),
     _row("network=", "NETWORK"),
     _row("nice[=]"),
@@ -119,13 +137,14 @@ OPTIONS: Final[tuple[Option, ...]] = (
     _row("ntasks-per-gpu=", feeds="ntasks ntasks_per_gpu ntasks_per_node gpus", also="ntasks-per-tres"),
     _row("ntasks-per-node=", feeds="ntasks_per_node", also="tasks-per-node"),
     _row("ntasks-per-socket=", feeds="ntasks_per_socket"),
+    _row("oom-kill-step[=]", since="24.11"),
     _row("open-mode=", "SBATCH_OPEN_MODE"),
     _row("o,output=", "OUTPUT"),
     _row("O,overcommit", "OVERCOMMIT"),
     _row("s,oversubscribe"),
     _row("parsable"),
     _row("p,partition=", "PARTITION", "partition"),
-    _row("power=", "POWER"),
+    _row("power=", "POWER", until="24.11"),
     _row("prefer="),
     _row("priority="),
     _row("profile=", "PROFILE"),
@@ -133,9 +152,10 @@ OPTIONS: Final[tuple[Option, ...]] = (
     _row("q,qos=", "QOS"),
     _row("Q,quiet"),
     _row("reboot"),
-    _row("requeue", "REQUEUE"),
+    _row("requeue[=]", "REQUEUE"),
     _row("reservation=", "RESERVATION", "reservation"),
     _row("resources=", since="25.11"),
+    _row("resv-ports[=]", since="24.11"),
     _row("segment=", "SBATCH_SEGMENT_SIZE", since="24.05"),
     _row("signal=", "SIGNAL"),
     _row("sockets-per-node=", feeds="sockets_per_node"),
@@ -161,7 +181,55 @@ OPTIONS: Final[tuple[Option, ...]] = (
     _row("wckey=", "WCKEY"),
     _row("wrap="),
 )
-"""Every option of sbatch from 22.05 to 26.05."""
+"""Every option of sbatch from 22.05 to 26.05; where one changed, the row takes what any release takes.
+
+An option that 24.11 or 26.05 has and the release tried before it lacks bears that release, unless a document names an
+earlier one.
+"""
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """What an option is to releases in [since, until), where that differs from its row."""
+
+    since: tuple[int, int]
+    until: tuple[int, int]
+    argument: Argument | None = None
+    environ: tuple[str, ...] | None = None
+
+
+_FIRST: Final = (0, 0)
+_LAST: Final = (99, 99)
+_CHANGES: Final = {
+    "get-user-env": _Change((26, 5), _LAST, argument=Argument.NONE),
+    "requeue": _Change(_FIRST, (26, 5), argument=Argument.NONE),
+    "segment": _Change(_FIRST, (25, 5), environ=()),
+}
+
+
+@functools.lru_cache(maxsize=8)
+def of_release(release: tuple[int, int] | None) -> tuple[Option, ...]:
+    """The options of one release, as (24, 11); of all releases for None."""
+    if release is None:
+        return OPTIONS
+    found = []
+    for option in OPTIONS:
+        if _number(option.since) <= release and not (option.until and release >= _number(option.until)):
+            change = _CHANGES.get(option.name)
+            found.append(_changed(option, change) if change and change.since <= release < change.until else option)
+    return tuple(found)
+
+
+def _number(release: str) -> tuple[int, int]:
+    year, _, month = release.partition(".")
+    return int(year), int(month)
+
+
+def _changed(option: Option, change: _Change) -> Option:
+    return msgspec.structs.replace(
+        option,
+        argument=option.argument if change.argument is None else change.argument,
+        environ=option.environ if change.environ is None else change.environ,
+    )
 
 
 class Given(msgspec.Struct, frozen=True):

@@ -2,7 +2,8 @@
 
 The rules, each tried on sbatch 22.05 itself: a directive line begins with exactly `#SBATCH` in column one (the old
 `#SLURM` too). Directives end at the first line whose first visible character is not `#`. Words part at white space;
-quotes of either kind group; a backslash makes the next character literal; an unquoted `#` ends the line, even within a
+quotes of either kind group; a backslash makes the next character literal (outside quotes a space only from a release
+after 22.05 on, and no other white space); an unquoted `#` ends the line, even within a
 word; an empty word ends it too. A word that begins with an unquoted `:` and an open quote are fatal. Words of
 consecutive directives form one vector, so that an option and its argument may stand on two lines. `hetjob` (once
 `packjob`) at the head of a directive begins the next component of a heterogeneous job; further on it only ends the
@@ -25,6 +26,7 @@ _SEPARATOR = re.compile(r"[ \t\v\f\r]*(?:hetjob|packjob)(?:[ \t\v\f\r]|\Z)")
 _NEAR_MISS = re.compile(r"[ \t]*#[ \t]*SBATCH[ \t]+(?:-|hetjob|packjob)", re.IGNORECASE)
 _HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)\\?([A-Za-z_][A-Za-z0-9_]*)\1")
 _MAX_NEAR_MISSES: Final = 20
+_SPACES_CAN_BE_ESCAPED: Final = (24, 11)  # not in 22.05; those between were not tried
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -59,8 +61,12 @@ class Script(msgspec.Struct, frozen=True):
     first_command: int | None = None  # the line at which directives end; None where the whole script is comments
 
 
-def read(data: bytes, source: str = "script") -> Script:
-    """Directives of a script. Total: gives a Script or raises ParseError where sbatch would refuse the script."""
+def read(data: bytes, source: str = "script", release: tuple[int, int] | None = None) -> Script:
+    """Directives of a script, as the newest release reads them unless another is named, as (22, 5).
+
+    Total: gives a Script or raises ParseError where sbatch would refuse the script.
+    """
+    escapes = "" if release is not None and release < _SPACES_CAN_BE_ESCAPED else " "
     _refuse_what_sbatch_refuses(data, source)
     lines = data.decode("utf-8", "surrogateescape").split("\n")
     components: list[list[Word]] = [[]]
@@ -76,7 +82,7 @@ def read(data: bytes, source: str = "script") -> Script:
             if _SEPARATOR.match(line, prefix):
                 components.append([])
             else:
-                components[-1].extend(words(line, prefix, source, number))
+                components[-1].extend(words(line, prefix, source, number, escapes))
         elif line.startswith("#PLACER"):
             own.extend(words(line, 7, source, number))
         elif line.startswith(("#PBS", "#BSUB")):
@@ -122,8 +128,8 @@ def _refuse_what_sbatch_refuses(data: bytes, source: str) -> None:
             )
 
 
-def words(line: str, start: int, source: str, number: int) -> list[Word]:
-    """The words of one directive from character `start` on."""
+def words(line: str, start: int, source: str, number: int, escapes: str = " ") -> list[Word]:
+    """The words of one directive from character `start` on; `escapes` are the blanks that a backslash makes literal."""
     found: list[Word] = []
     at = start
     while True:
@@ -140,22 +146,24 @@ def words(line: str, start: int, source: str, number: int) -> list[Word]:
                 excerpt=line[at:],
                 hint="separate the components of a heterogeneous job with a line `#SBATCH hetjob`",
             )
-        text, after = _word(line, at, source, number)
+        text, after = _word(line, at, source, number, escapes)
         if not text:
             return found
         found.append(Word(text, number, at + 1, after + 1))
         at = after
 
 
-def _word(line: str, start: int, source: str, number: int) -> tuple[str, int]:
+def _word(line: str, start: int, source: str, number: int, escapes: str) -> tuple[str, int]:
     """The word that begins at `start`, and the index after it."""
     taken: list[str] = []
     quote, opened, at = "", start, start
     while at < len(line):
         char = line[at]
         if char == "\\":
-            taken.append(line[at + 1 : at + 2])
-            at += 2
+            following = line[at + 1 : at + 2]
+            literal = quote or following in escapes or following not in _BLANK
+            taken.append(following if literal else "")
+            at += 2 if literal else 1
             continue
         if quote:
             if char == quote:

@@ -66,7 +66,8 @@ def build(
     """The request, and the seconds that `--switches` may wait; adds to `findings`."""
     reader = _Reader(choices, script.source if script else "command line", findings)
     nodes, nodes_max = reader.value("nodes", submission_values.node_range) or (None, None)
-    switches, wait = reader.value("switches", submission_values.switches) or (None, None)
+    reader.value("gpu-bind", submission_values.gpu_bind)
+    switches, wait = reader.value("switches", _switches_of(reader.by_name.get("switches"))) or (None, None)
     if wait is None:
         wait = _wait_of_environment(environ)
     memory = reader.value("mem", submission_values.memory)
@@ -97,14 +98,21 @@ def build(
         ntasks_per_socket=reader.value("ntasks-per-socket", submission_values.count),
         ntasks_per_gpu=reader.value("ntasks-per-gpu", submission_values.count),
         hint=reader.text("hint"),
-        enforce_binding="enforce-binding" in (reader.text("gres-flags") or "").split(","),
+        enforce_binding="enforce-binding" in (reader.value("gres-flags", submission_values.gres_flags) or ()),
         time_limit=reader.value("time", submission_values.minutes_up),
     )
-    request = _with_tasks_per_gpu(reader, _with_gpus(reader, request))
+    request = _with_tasks_per_gpu(reader, _with_gpus(reader, _with_tasks_of_node_info(reader, request)))
     if request.nodes and request.ntasks and request.ntasks < request.nodes:
         request = msgspec.structs.replace(request, nodes=request.ntasks)  # sbatch does so, with a warning
     _warn(reader, request)
     return _with_own_directives(script, request, findings), wait
+
+
+def _switches_of(choice: types.Choice | None) -> Callable[[str], tuple[int, int | None]]:
+    """How `--switches` is read: its variable holds the number alone, for the time has one of its own."""
+    if choice is None or choice.origin is not types.Origin.ENVIRONMENT:
+        return submission_values.switches
+    return lambda text: (submission_values.count(text), None)
 
 
 def _wait_of_environment(environ: Mapping[str, str]) -> int | None:
@@ -176,7 +184,7 @@ def _with_gpus(reader: _Reader, request: cluster.JobRequest) -> cluster.JobReque
         text = "several GPU types in one job: read as GPUs of any type"
         reader.note(types.Concern.NOT_UNDERSTOOD, text, "submit one job for each type, or a heterogeneous job")
         kinds = set()
-    node, task = per_node or of_gres, per_task or of_tres
+    node, task = submission_values.together(per_node, of_gres), per_task or of_tres
     return msgspec.structs.replace(
         request,
         gpus=total.count if total else None,
@@ -188,23 +196,28 @@ def _with_gpus(reader: _Reader, request: cluster.JobRequest) -> cluster.JobReque
     )
 
 
+def _with_tasks_of_node_info(reader: _Reader, request: cluster.JobRequest) -> cluster.JobRequest:
+    """`-B 2:8:1` alone means a task for each of these threads on each node."""
+    tasks = reader.value("extra-node-info", submission_values.tasks_of_node_info)
+    if tasks is None or request.ntasks or request.ntasks_per_node:
+        return request
+    return msgspec.structs.replace(request, ntasks=tasks * (request.nodes or 1))
+
+
 def _with_tasks_per_gpu(reader: _Reader, request: cluster.JobRequest) -> cluster.JobRequest:
-    """`--ntasks-per-gpu=k`: k tasks for each GPU, or with `-n` one GPU for each k tasks."""
+    """`--ntasks-per-gpu=k`: k tasks for each GPU, whatever `-n` says; a GPU for k tasks where only tasks are said."""
     each = reader.value("ntasks-per-gpu", submission_values.count)
     if each is None:
         return request
-    _refuse_rivals(reader, "ntasks-per-gpu", "gpus-per-task")
-    _refuse_rivals(reader, "ntasks-per-gpu", "gpus-per-socket")
-    _refuse_rivals(reader, "ntasks-per-gpu", "ntasks-per-node")
+    for rival in ("gpus-per-task", "gpus-per-socket", "ntasks-per-node"):
+        _refuse_rivals(reader, "ntasks-per-gpu", rival)
+    if request.gpus:
+        return msgspec.structs.replace(request, ntasks=each * request.gpus)
     if request.gpus_per_node:
         per_node = each * request.gpus_per_node
-        total = per_node * request.nodes if request.nodes and not request.nodes_max else None
-        return msgspec.structs.replace(request, ntasks_per_node=per_node, ntasks=request.ntasks or total)
-    if request.gpus:
-        return msgspec.structs.replace(request, ntasks=request.ntasks or each * request.gpus)
-    if request.ntasks:
-        return msgspec.structs.replace(request, gpus=-(-request.ntasks // each))
-    return request
+        return msgspec.structs.replace(request, ntasks_per_node=per_node, ntasks=per_node * (request.nodes or 1))
+    tasks = request.ntasks or each * (request.nodes or 0)
+    return msgspec.structs.replace(request, ntasks=tasks or None, gpus=-(-tasks // each) or None)
 
 
 def _warn(reader: _Reader, request: cluster.JobRequest) -> None:

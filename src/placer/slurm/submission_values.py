@@ -5,6 +5,7 @@ What was accepted and refused was asked of sbatch 22.05 (`sbatch -v --test-only`
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
@@ -13,9 +14,19 @@ import msgspec
 from placer import errors, units
 
 MAX_COUNT: Final = 1 << 31
-_COUNT = re.compile(r"(\d{1,10})([kKmM]?)\Z")
-_MEMORY = re.compile(r"\d{1,12}(?:[KMGT]B?)?\Z", re.IGNORECASE)
+_NUMBER = re.compile(r"[ \t]*\+?(\d{1,10})\Z", re.ASCII)  # as C's strtol() takes it
+_COUNT = re.compile(r"[ \t]*\+?(\d{1,10})([kKmM]?)[ \t]*\Z", re.ASCII)
+_MEMORY = re.compile(r"[ \t]*\+?(\d{1,12}(?:[KMGT]B?)?)\Z", re.ASCII | re.IGNORECASE)
 _GRES_PREFIX = re.compile(r"(?:gres[:/])?gpu(?=[:=]|\Z)")
+_GRES_FLAGS: Final = frozenset(
+    {
+        "allow-task-sharing",
+        "disable-binding",
+        "enforce-binding",
+        "multiple-tasks-per-sharing",
+        "one-task-per-sharing",
+    }
+)
 _SCALE: Final = {"": 1, "K": 1 << 10, "M": 1 << 20}
 
 
@@ -29,9 +40,10 @@ class GpuCount(msgspec.Struct, frozen=True):
 
 def count(text: str) -> int:
     """A count from 1 on: tasks, CPUs. sbatch takes no suffix here."""
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:11]) < MAX_COUNT):
+    match = _NUMBER.match(text)
+    if match is None or not 0 < int(match[1]) < MAX_COUNT:
         raise ValueError("not a number from 1 on")
-    return int(text[:11])
+    return int(match[1])
 
 
 def _scaled(text: str) -> int:
@@ -43,7 +55,10 @@ def _scaled(text: str) -> int:
 
 
 def node_range(text: str) -> tuple[int, int | None]:
-    """`4` -> (4, None), `2-4` -> (2, 4), `-3` -> (1, 3), `1k` -> (1024, None)."""
+    """`4` -> (4, None), `2-4` -> (2, 4), `-3` -> (1, 3), `1k` -> (1024, None); of a list of sizes `2,4,8` its ends."""
+    if "," in text:
+        sizes = [size for part in text.split(",") for size in node_range(part) if size is not None]
+        return min(sizes), max(sizes)
     low, dash, high = text.partition("-")
     least = _scaled(low) if low or not dash else 1
     most = _scaled(high) if dash else None
@@ -54,9 +69,10 @@ def node_range(text: str) -> tuple[int, int | None]:
 
 def memory(text: str) -> int:
     """Memory in MiB; whole numbers with K, M, G or T, megabytes without, as sbatch has it."""
-    if not _MEMORY.match(text):
+    match = _MEMORY.match(text)
+    if match is None:
         raise ValueError("not an amount of memory like `512M` or `100G`")
-    return units.parse_memory(text)
+    return units.parse_memory(match[1])
 
 
 def minutes_up(text: str) -> int | None:
@@ -83,18 +99,31 @@ def switches(text: str) -> tuple[int, int | None]:
 
 
 def gpus(text: str) -> GpuCount | None:
-    """`4`, `a100:8`, `a100:2,v100:1`, each with or without `gpu:` before it; None when it asks for no GPU."""
-    entries = [_gpu_entry(entry) for entry in text.split(",") if entry]
-    total = sum(number for _, number in entries)
-    if not total:
+    """`4`, `a100:8`, `a100:2,v100:1`; None when it asks for no GPU. `gpu:2` are two GPUs of a type named `gpu`."""
+    return _total([_gpu_entry(entry) for entry in text.split(",") if entry])
+
+
+def _total(entries: list[tuple[str | None, int]]) -> GpuCount | None:
+    """The sum over types; of entries of one type the last counts."""
+    of_type = {kind: number for kind, number in dict(entries).items() if number}
+    if not of_type:
         return None
-    types = {kind for kind, number in entries if number}
-    return GpuCount(total, next(iter(types)) if len(types) == 1 else None, len(types))
+    return GpuCount(sum(of_type.values()), next(iter(of_type)) if len(of_type) == 1 else None, len(of_type))
 
 
-def _gpu_entry(entry: str) -> tuple[str | None, int]:
-    match = _GRES_PREFIX.match(entry)
-    rest = entry[match.end() :].lstrip(":=") if match else entry
+def together(first: GpuCount | None, second: GpuCount | None) -> GpuCount | None:
+    """Two ways of asking for GPUs of a node as one: of one type the second counts, of two types both."""
+    if first is None or second is None or first.type == second.type:
+        return second or first
+    return GpuCount(first.count + second.count, None, first.types + second.types)
+
+
+def _named_gpus(entries: list[str]) -> GpuCount | None:
+    """Of entries that begin with the name of the resource: `gpu:a100:2`, `gres/gpu=1`, `gpu`."""
+    return _total([_gpu_entry(_GRES_PREFIX.sub("", entry, 1).lstrip(":=")) for entry in entries])
+
+
+def _gpu_entry(rest: str) -> tuple[str | None, int]:
     kind, separator, number = rest.rpartition("=") if "=" in rest else rest.rpartition(":")
     if not rest:
         return None, 1
@@ -113,7 +142,7 @@ def gres(text: str) -> tuple[GpuCount | None, tuple[str, ...]]:
     """The GPUs of a gres list, and its entries that are no GPUs: `gpu:a100:2,shard:3` -> (2 of a100, ("shard:3",))."""
     entries = [entry for entry in text.split(",") if entry and entry.upper() != "NONE"]
     of_gpu = [entry for entry in entries if _GRES_PREFIX.match(entry)]
-    return gpus(",".join(of_gpu)), tuple(entry for entry in entries if not _GRES_PREFIX.match(entry))
+    return _named_gpus(of_gpu), tuple(entry for entry in entries if not _GRES_PREFIX.match(entry))
 
 
 def tres_per_task(text: str) -> tuple[GpuCount | None, int | None, tuple[str, ...]]:
@@ -128,16 +157,34 @@ def tres_per_task(text: str) -> tuple[GpuCount | None, int | None, tuple[str, ..
             cpus = count(match[1])
         else:
             rest.append(entry)
-    return gpus(",".join(of_gpu)), cpus, tuple(rest)
+    return _named_gpus(of_gpu), cpus, tuple(rest)
 
 
-def exclusive(text: str | None) -> bool:
+def exclusive(text: str) -> bool:
     """True when whole nodes are asked for; `user`, `mcs` and `topo` share nodes or are about other jobs."""
-    if text in {"user", "mcs", "topo"}:
+    if text.lower() in {"user", "mcs", "topo"}:
         return False
-    if text not in {None, "", "exclusive"}:
+    if text.lower() not in {"", "exclusive"}:
         raise ValueError("not `exclusive`, `user`, `mcs` or `topo`")
     return True
+
+
+def gpu_bind(text: str) -> str:
+    """`--gpu-bind` without `verbose,`: `closest`, `none`, `single:2`, `per_task:1`, `map_gpu:0,1`, `mask_gpu:0x3`."""
+    bind = text.lower().removeprefix("verbose,")
+    if bind not in {"closest", "none"} and not re.match(r"(?:map_gpu|mask_gpu):|(?:single|per_task):[1-9]", bind):
+        raise ValueError("not a binding like `closest` or `single:2`")
+    return bind
+
+
+def gres_flags(text: str) -> frozenset[str]:
+    """The flags of `--gres-flags`, in lower case."""
+    flags = frozenset(text.lower().split(","))
+    if strange := flags - _GRES_FLAGS:
+        raise ValueError(f"no flag `{errors.printable(min(strange))}`")
+    if flags >= {"enforce-binding", "disable-binding"}:
+        raise ValueError("`enforce-binding` and `disable-binding` exclude each other")
+    return flags
 
 
 def threads_of_hint(text: str) -> int | None:
@@ -159,9 +206,20 @@ def sockets_of_node_info(text: str) -> int | None:
     return _part_of_node_info(text, 0)
 
 
+def tasks_of_node_info(text: str) -> int:
+    """Tasks on a node that `-B` stands for where nothing else says it: one for each thread of what it names."""
+    return math.prod(_part_of_node_info(text, place) or 1 for place in range(3))
+
+
 def _part_of_node_info(text: str, place: int) -> int | None:
+    """A part, or the least of a part like `2-4`; None for `*`, for none, and for 0."""
     part = text.split(":")[place : place + 1]
-    return int(part[0]) if part and re.fullmatch(r"[1-9][0-9]{0,3}", part[0]) else None
+    if not part or part[0] in {"", "*"}:
+        return None
+    match = re.match(r"\d{1,6}", part[0], re.ASCII)
+    if match is None:
+        raise ValueError("not numbers like `2:8:1`")
+    return int(match[0]) or None
 
 
 def flag_in_environment(text: str) -> bool:

@@ -81,8 +81,14 @@ def _fields(request: cluster.JobRequest) -> dict[str, Any]:
         (["--threads-per-core=1"], {"threads_per_core": 1}),
         (["--hint=nomultithread"], {"hint": "nomultithread", "threads_per_core": 1}),
         (["--hint=multithread"], {"hint": "multithread"}),
-        (["--hint=nomultithread", "--threads-per-core=2"], {"hint": "nomultithread", "threads_per_core": 2}),
-        (["-B", "2:4:1"], {"sockets_per_node": 2, "threads_per_core": 1}),
+        (["--hint=nomultithread", "--threads-per-core=2"], {"threads_per_core": 2}),
+        (["-B", "2:4:1"], {"sockets_per_node": 2, "threads_per_core": 1, "ntasks": 8}),
+        (["-B", "2:4:1", "-n3"], {"sockets_per_node": 2, "threads_per_core": 1, "ntasks": 3}),
+        (["-N", "2,4"], {"nodes": 2, "nodes_max": 4}),
+        (["--gres=gpu:1", "--gpus-per-node=2"], {"gpus_per_node": 1}),
+        (["--gres=gpu:2,gpu:3"], {"gpus_per_node": 3}),
+        (["--gpus=gpu:2"], {"gpus": 2, "gpu_type": "gpu"}),
+        (["--ntasks-per-gpu=2", "--gpus=4", "-n3"], {"gpus": 4, "ntasks": 8, "ntasks_per_gpu": 2}),
         (["--nodes=2", "--nodes=3"], {"nodes": 3}),
     ],
 )  # fmt: skip
@@ -93,13 +99,14 @@ def test_read_of_an_option_sets_its_fields(argv: list[str], fields: dict[str, An
 @pytest.mark.parametrize(
     "argv",
     [
-        ["-N", "4-2"], ["-N", "2-"], ["-N", "abc"], ["-N", ""], ["-N", "1,2"], ["-N", "2.5"], ["-N", "0x2"],
+        ["-N", "4-2"], ["-N", "2-"], ["-N", "abc"], ["-N", ""], ["-N", "2.5"], ["-N", "0x2"],
         ["-n", "0"], ["-n", "-1"], ["-n", "2k"], ["-n", ""], ["-n", "4 "], ["-c", "0"], ["-c", "abc"],
         ["--mem", "-1"], ["--mem", "1.5G"], ["--mem", "1P"], ["--mem", "abc"], ["--mem", ""], ["--mem", "1 G"],
         ["-t", "abc"], ["-t", ""], ["-t", "30s"], ["--switches", "a"], ["--switches", "0"], ["--switches", "-1"],
         ["--exclusive=foo"], ["--hint", "x"], ["--threads-per-core=x"], ["--ntasks-per-node=0"],
         ["--mem=1G", "--mem-per-cpu=2G"], ["--ntasks-per-gpu=2", "--gpus-per-task=1"],
         ["--nod=3"], ["--hold=1"], ["--bogus-nodes", "--gpu=3"], ["--gpus=abc:x:y:"], ["--gpus=-1"],
+        ["-n2", "--wrap=hostname", "arg"], ["--gpu-bind=single"], ["--gres-flags=x"], ["-B", "x"],
     ],
 )  # fmt: skip
 def test_read_of_a_command_line_that_sbatch_refuses_is_a_request_error(argv: list[str]) -> None:
@@ -210,7 +217,7 @@ def test_read_of_wrap_reads_no_script() -> None:
     def forbidden(_name: str | None) -> bytes:
         raise AssertionError
 
-    found = submission.read(["-N2", "--wrap", "hostname", "ignored"], {}, forbidden)
+    found = submission.read(["-N2", "--wrap", "hostname"], {}, forbidden)
     assert (found.wrap, found.script, found.request.nodes) == ("hostname", None, 2)
 
 
@@ -259,3 +266,52 @@ def test_read_of_help_submits_nothing() -> None:
 @pytest.mark.parametrize(("value", "seconds"), [("1@10:00", 600), ("1@5", 300), ("1", None)])
 def test_read_of_switches_keeps_the_wait(value: str, seconds: int | None) -> None:
     assert _read(f"--switches={value}").switch_wait == seconds
+
+
+@pytest.mark.parametrize(
+    ("argv", "refusing", "taking"),
+    [
+        (["--gres=gpu:1", "--gpus-per-node=2"], (26, 5), (24, 11)),
+        (["--exclusive", "-s"], (24, 11), (22, 5)),
+        (["--exclusive=topo"], (22, 5), (24, 11)),
+        (["--segment=2", "-N2"], (22, 5), (24, 11)),
+        (["--seg=2", "-N2"], (22, 5), (26, 5)),
+        (["--extra=x"], (22, 5), (24, 11)),
+        (["--power=x"], (24, 11), (22, 5)),
+        (["--requeue=expedite"], (24, 11), (26, 5)),
+        (["--get-user-env=5"], (26, 5), (24, 11)),
+        (["-N", "2,4"], (22, 5), (24, 11)),
+        (["-N2", "-w", "n[1-3]"], (22, 5), (24, 11)),
+        (["--bogus"], (24, 11), None),
+        (["--tres-per-task=cpu=2", "-c2"], (24, 11), None),
+    ],
+)
+def test_read_for_a_release_refuses_what_its_sbatch_refuses(
+    argv: list[str], refusing: tuple[int, int], taking: tuple[int, int] | None
+) -> None:
+    words, script = [*argv, "job.sh"], b"#!/bin/sh\n"
+    assert submission.read(words, {}, lambda _name: script, release=taking).submits
+    with pytest.raises(errors.RequestError):
+        submission.read(words, {}, lambda _name: script, release=refusing)
+
+
+@pytest.mark.parametrize(("release", "name"), [((22, 5), "a"), ((24, 11), "a -n2"), (None, "a -n2")])
+def test_read_of_an_escaped_space_follows_the_release(release: tuple[int, int] | None, name: str) -> None:
+    script = b"#!/bin/sh\n#SBATCH --job-name=a\\ -n2\n"
+    found = submission.read(["job.sh"], {}, lambda _name: script, release=release)
+    choice = found.choice("job-name")
+    assert choice is not None
+    assert choice.value == name
+    assert found.request.ntasks == (2 if release == (22, 5) else None)
+
+
+def test_read_of_options_that_set_one_thing_takes_the_stronger() -> None:
+    found = _read("-s", environ={"SBATCH_EXCLUSIVE": "exclusive"})
+    assert (found.request.exclusive, found.choice("exclusive")) == (False, None)
+    found = _read("--exclusive", script="#SBATCH -s")
+    assert found.request.exclusive
+
+
+def test_read_of_a_hint_of_the_script_goes_before_threads_of_the_environment() -> None:
+    found = _read(script="#SBATCH --hint=nomultithread", environ={"SBATCH_THREADS_PER_CORE": "2"})
+    assert (found.request.threads_per_core, found.choice("threads-per-core")) == (1, None)
