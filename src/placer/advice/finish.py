@@ -49,6 +49,9 @@ although the bandwidth falls to a tenth (step times of the Sia and Pollux papers
 NO_RDMA: Final = 1.0
 """The largest share without RDMA: on T4 nodes with TCP the same split took 1.4 to 2.6 times as long (same source)."""
 
+_EGRESS_GBPS: Final = 48.0
+"""Nothing leaves a GPU faster for another node than by PCIe Gen5 x16 (`topology.links`)."""
+
 _WORTH: Final = 60.0
 _WORTH_PART: Final = 0.01
 """Seconds, and part of the limit, by which another shape must end earlier."""
@@ -220,6 +223,9 @@ def _without_rdma(site: job.Site) -> bool:
 def _relative(share: Range, asked: Way, busbw: float | None, nodes: int) -> Range:
     if share.high == 0:
         return Range(1.0, 1.0)
+    if busbw is not None and asked.busbw_gbps is None and nodes == 1 < asked.nodes:
+        slower_before = busbw >= _EGRESS_GBPS * asked.gpus_per_node  # however fast the unknown network is
+        return Range(1 - share.high, 1.0 if slower_before else math.inf)
     if busbw is None or asked.busbw_gbps is None:
         return Range(0.0, math.inf)
     ranks = asked.nodes * asked.gpus_per_node

@@ -22,6 +22,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What is added and what there is to say; or, with `error`, why there is no advice."""
 
     options: tuple[str, ...] = ()
+    notice: str | None = None  # about the shape; said whether asked for or not
     explanations: tuple[str, ...] = ()
     never: str | None = None  # why the job can never start
     error: str | None = None
@@ -55,8 +56,9 @@ def failure(error: Exception) -> str:
 def advise(own: _sbatch_own.Own, submission: submissions.Submission) -> Answer:
     """Read the cluster, advise, and decide what to add. Raises the errors of each step."""
     from placer.advice import advise as adviser
+    from placer.advice import finish
     from placer.advice import types as advice
-    from placer.cli import _sbatch_additions, _sources
+    from placer.cli import _sbatch_additions, _sbatch_shape, _sources
     from placer.files import config
     from placer.placement import types as plan
 
@@ -65,19 +67,30 @@ def advise(own: _sbatch_own.Own, submission: submissions.Submission) -> Answer:
     source = _sources.SourceOptions(own.snapshot, system, None, own.timeout, own.strict)
     snapshot = _sources.read(source, settings)
     options = advice.Options(
-        limits=plan.SolveLimits(seconds=min(settings.solve_seconds, own.timeout / 3), clock=time.perf_counter),
+        limits=plan.SolveLimits(
+            seconds=min(settings.solve_seconds, own.timeout / (5 if own.shape else 3)), clock=time.perf_counter
+        ),
         oversubscription=tuple(settings.oversubscription.items()),
         nic_gbits=settings.nic_gbits,
         alternatives=0,
     )
     found = adviser.advise(snapshot, submission.request, options)
+    change = _sbatch_shape.Change()
+    if own.shape:
+        change = _sbatch_shape.change(finish.compare(snapshot, submission.request, found, options), submission)
+        if change.submission is not None:
+            submission = change.submission
+            found = adviser.advise(snapshot, submission.request, options)
     decision = _sbatch_additions.decide(found, snapshot, submission, allow_pin=own.pin)
+    additions = (*change.additions, *decision.additions)
     never = _never(found) if found.verdict is advice.Verdict.NEVER_FITS else None
     return Answer(
-        options=tuple(addition.option for addition in decision.additions),
+        options=tuple(addition.option for addition in additions),
+        notice=change.notice,
         explanations=(
             _summary(found),
-            *(f"added {addition.option}: {addition.reason}" for addition in decision.additions),
+            *(f"added {addition.option}: {addition.reason}" for addition in additions),
+            *change.remarks,
             *decision.remarks,
             *found.notes,
         ),

@@ -110,8 +110,6 @@ def _advised(own: _sbatch_own.Own, words: list[str]) -> tuple[str, ...]:
     from_stdin = line.rest >= len(words) and not any(one.option.name in _NO_SCRIPT for one in line.first.given)
     data = _sbatch_exec.standard_input() if from_stdin else b""
     found = submission.read(words, os.environ, submission_files.reader(os.environ, data))
-    if own.shape:
-        _warn("--placer-shape has no effect yet: the job keeps the shape it asks for", None)
     _tell(own, _findings(found))
     reason = _no_advice(found)
     if reason is not None:
@@ -123,6 +121,8 @@ def _advised(own: _sbatch_own.Own, words: list[str]) -> tuple[str, ...]:
     answer = _sbatch_advise.ask(own, found)
     if answer.error is not None:
         raise _error(answer)
+    if answer.notice is not None:
+        _say(answer.notice)
     for text in answer.explanations if own.explain else ():
         _say(text)
     if answer.never is not None:

@@ -31,11 +31,12 @@ TO_NICS = tuple(
 
 
 def _cluster(
-    *held: tuple[str, int], rdma: bool | None = None, ends: int | None = TAKEN + 2 * HOUR
+    *held: tuple[str, int], rdma: bool | None = None, ends: int | None = TAKEN + 2 * HOUR, nics: bool = True
 ) -> cluster.ClusterSnapshot:
     """The cluster with one running job for each (node, number of its GPUs)."""
-    nics = tuple(topo.Nic(id=f"NIC{i}", name=f"mlx5_{i}", speed_gbits=200.0, rdma=rdma) for i in range(8))
-    machine = topo.NodeTopology(name="a100", source="test", gpus=GPUS, nics=nics, links=(*NVLINKS, *TO_NICS))
+    adapters = tuple(topo.Nic(id=f"NIC{i}", name=f"mlx5_{i}", speed_gbits=200.0, rdma=rdma) for i in range(8))
+    links = (*NVLINKS, *TO_NICS) if nics else NVLINKS
+    machine = topo.NodeTopology(name="a100", source="test", gpus=GPUS, nics=adapters if nics else (), links=links)
     where = {name: {"leaf": "leaf1"} for name in NAMES}
     jobs = tuple(
         cluster.Job(
@@ -109,6 +110,14 @@ def test_compare_without_rdma_takes_no_more_nodes() -> None:
     assert isinstance(found, finish.Comparison)
     assert not found.changes
     assert all(way.relative.high > finish.SLOWEST for way in found.others)
+
+
+@pytest.mark.parametrize(("asked", "taken"), [((2, 4), True), ((4, 2), True), ((1, 8), False)])
+def test_compare_with_an_unknown_network_takes_one_node_with_nvswitch(asked: tuple[int, int], taken: bool) -> None:
+    # 240 GB/s within a node; 4 GPUs of a node send at most 4 x 48 = 192 GB/s to others, whatever their NICs
+    found = _compare(_cluster(nics=False), nodes=asked[0], gpus_per_node=asked[1])
+    assert isinstance(found, finish.Comparison)
+    assert (_shape(found.best) == (1, 8), found.changes) == (True, taken)
 
 
 def test_compare_of_independent_ranks_looks_at_the_start_alone() -> None:
