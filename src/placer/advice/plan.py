@@ -55,7 +55,7 @@ def plan_queue(snapshot: cluster.ClusterSnapshot, options: advice.Options = NO_O
         solve=solve,
         gpus_started=sum(a.gpu_count for one in placed for a in one.allocations),
         gpus_free=int(solved.made.problem.nodes.room[arrays.GPUS].sum()),
-        notes=_notes(snapshot, options),
+        notes=_notes(snapshot, late=deadline.passed),
     )
 
 
@@ -230,8 +230,10 @@ def _start(snapshot: cluster.ClusterSnapshot, after: int | None, waits: bool) ->
     return types.Start(taken + after, basis)
 
 
-def _notes(snapshot: cluster.ClusterSnapshot, options: advice.Options) -> tuple[str, ...]:
+def _notes(snapshot: cluster.ClusterSnapshot, *, late: bool) -> tuple[str, ...]:
     notes = [*snapshot.assumptions, *(f"left out: {text}" for text in snapshot.left_out)]
     if snapshot.source.taken is None:
         notes.append("the snapshot does not tell when it was taken: no starts of waiting jobs")
+    if late:
+        notes.append("the time limit came first: a better plan may exist, and not all starts of waiting jobs are told")
     return tuple(notes)

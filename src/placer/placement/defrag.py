@@ -50,7 +50,7 @@ def solve(problem: defrag.Problem, limits: place.SolveLimits = milp.NO_LIMITS) -
             return defrag.Answer(place.SolveResult(found.method, place.Termination.INFEASIBLE, seconds=seconds))
         bound = found.bound / THOUSAND
         return defrag.Answer(place.SolveResult(found.method, place.Termination.LIMIT, None, bound, None, seconds))
-    ordered = ordering.order(problem, found.placed)
+    ordered = ordering.order(problem, moves.stay(problem, found.placed))
     cost = search.cost(found.placed)
     bound = min(cost, found.bound if found.bound is not None else cost)
     termination = place.Termination.OPTIMAL

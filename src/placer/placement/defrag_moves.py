@@ -32,6 +32,19 @@ class Placed(msgspec.Struct, frozen=True):
     targets: tuple[int, ...]
 
 
+def stay(problem: defrag.Problem, placed: Placed) -> Placed:
+    """The same with as few pieces on other nodes as can be: those of a job with equal needs may change places."""
+    jobs = []
+    for j, nodes in placed.jobs:
+        job, new = problem.jobs[j], list(nodes)
+        for p, own in enumerate(job.nodes):
+            other = new.index(own) if own in new else p
+            if other != p and job.needs[other] == job.needs[p]:
+                new[p], new[other] = new[other], new[p]
+        jobs.append((j, tuple(new)))
+    return Placed(tuple(jobs), placed.targets)
+
+
 class _Piece(msgspec.Struct, frozen=True):
     job: int
     piece: int

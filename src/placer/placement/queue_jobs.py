@@ -65,7 +65,7 @@ Ask = Callable[[cluster.JobRequest], Sequence[job.Question]]
 """Every partition, shape and feature variant that a request allows. May raise InputError."""
 
 
-class _Places:
+class Places:
     """Sets of nodes, each made once."""
 
     def __init__(self, site: job.Site) -> None:
@@ -120,13 +120,13 @@ class _Builder:
     """The problem under construction."""
 
     def __init__(self, site: job.Site, ask: Ask) -> None:
-        self.site, self.ask, self.places = site, ask, _Places(site)
+        self.site, self.ask, self.places = site, ask, Places(site)
         self.levels = [level.name for level in site.snapshot.topology.fabric.levels]
         self.types: list[str] = []
         self.pieces: dict[queue.Piece, int] = {}
         self.modes: dict[queue.Mode, int] = {}
-        self.mixed = _mixed(site.free.classes.nodes)
-        self.domain_of = _domains(site)
+        self.mixed = mixed_types(site.free.classes.nodes)
+        self.domain_of = domains(site)
         self._ways: dict[tuple[object, ...], tuple[Way, ...]] = {}
 
     def ways(self, entry: Entry) -> tuple[Way, ...]:
@@ -333,14 +333,14 @@ def _untouched(free: capacity.FreeNode) -> bool:
     return free.cpus >= node.cpus and free.gpu_mask == capacity.healthy_mask(node) and not free.unplaced
 
 
-def _mixed(nodes: Sequence[cluster.NodeState]) -> frozenset[str]:
+def mixed_types(nodes: Sequence[cluster.NodeState]) -> frozenset[str]:
     """GPU types that share a node with others, in lower case."""
     slots = {node.gpus for node in nodes}
     kinds = [{(gpu.type or "").casefold() for gpu in gpus} for gpus in slots]
     return frozenset(kind for found in kinds if len(found) > 1 for kind in found)
 
 
-def _domains(site: job.Site) -> queue.Ints:
+def domains(site: job.Site) -> queue.Ints:
     """int [L, n]: the domain of each node; where none is told, the one that it has a level closer."""
     count = len(site.snapshot.nodes)
     nothing = np.zeros(count)
