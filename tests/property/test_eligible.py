@@ -28,7 +28,7 @@ def snapshot(draw: random.Random) -> cluster.ClusterSnapshot:
         cluster.NodeState(
             name=name,
             gpus=draw.choice(kinds),
-            cpus=draw.choice([16, 64]),
+            cpus=draw.choice([0, 16, 64]),
             memory_mib=draw.choice([100, 500]),
             condition=draw.choice([UP, UP, UP, DOWN, DRAINED, RESERVED]),
             partitions=draw.choice([(), ("gpu",), ("gpu", "big"), ("big",)]),
@@ -94,7 +94,7 @@ def plain(
         ("excluded", node.name in (asked.exclude or "").split(",")),
         ("features", not variant.every(frozenset(node.features))),
         ("gpu-type", bool(demand.gpus and not mine and asked.gpu_type and node.gpus)),
-        ("node-shape", len(mine) < demand.gpus or node.cpus < demand.cpus),
+        ("node-shape", len(mine) < demand.gpus or 0 < node.cpus < demand.cpus),
         ("node-shape", node.memory_mib < (demand.memory_mib or 0)),
     ]
     idle = {slot.index for slot in node.gpus if slot.healthy and free.gpu_mask >> slot.index & 1}
@@ -106,7 +106,7 @@ def plain(
         ("reserved", node.condition is RESERVED and asked.reservation is None),
         ("in use", asked.exclusive and (free.cpus < node.cpus or idle != working or free.unplaced > 0)),
         ("gpus", len(idle & mine) - free.unplaced < demand.gpus),
-        ("cpu", free.cpus < demand.cpus or free.cpus < 1),
+        ("cpu", node.cpus > 0 and (free.cpus < demand.cpus or free.cpus < 1)),
         ("memory", free.memory_mib < memory),
     ]
     return next((reason for reason, applies in (ever if empty else ever + now) if applies), None)

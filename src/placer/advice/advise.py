@@ -98,7 +98,8 @@ def _fits_now(
     placement, notes = ranks.bind(site, found.result.placement, found.question.shape, asked, limits=deadline.rest)
     prediction, late = _with_penalty(site, found, deadline)
     others, cut = alternatives.now(site, found.question, found.result, options, deadline)
-    assumed = tuple(f"assumed: {text}" for text in (*notes, *found.result.assumed))
+    said = "\n".join(site.snapshot.assumptions)
+    assumed = tuple(f"assumed: {text}" for text in (*notes, *found.result.assumed) if text not in said)
     return advice.Advice(
         verdict=advice.Verdict.FITS_NOW,
         shape=found.question.shape,
@@ -193,6 +194,9 @@ def _remarks(site: job.Site, request: cluster.JobRequest) -> tuple[str, ...]:
     remarks = [*site.snapshot.assumptions, *(f"left out: {text}" for text in site.snapshot.left_out)]
     if shapes.takes_all_memory(request, _defaults(site.snapshot, request)):
         remarks.insert(0, "the job names no memory, so it takes all memory of each node; `--mem` lets it share nodes")
+    untold = [node.name for node in site.snapshot.nodes if not node.cpus or not node.memory_mib]
+    if untold:
+        remarks.append(f"CPUs or memory of {len(untold)} nodes are not told, and so limit nothing there")
     asked = set(eligible.partitions(request))
     ahead = sum(
         job_.state is cluster.JobState.PENDING

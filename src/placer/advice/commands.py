@@ -34,15 +34,20 @@ def to_wait(
     told: bool,
 ) -> tuple[str, ...]:
     """What submits a job that has to wait: its shape and soft wishes, no pinned nodes, since a pin delays it."""
-    wishes = (
-        ["--switches=1"] if shape.count > 1 and snapshot.topology.fabric.levels and request.switches is None else []
-    )
+    wishes = ["--switches=1"] if request.switches is None and _may_share_a_leaf(snapshot, shape) else []
     if not told:
         wishes += _options(request, shape)
         wishes += [f"--nodelist={request.nodelist}"] if request.nodelist else []
         wishes += [f"--switches={request.switches}"] if request.switches is not None else []
     submit = ["sbatch", *wishes, _script(script)]
     return (_line(submit),)
+
+
+def _may_share_a_leaf(snapshot: cluster.ClusterSnapshot, shape: shapes.Shape) -> bool:
+    """Whether a wish for one leaf switch can come true; Slurm knows such wishes in switch trees only."""
+    fabric = snapshot.topology.fabric
+    largest = max((len(domain.nodes) for domain in fabric.domains if domain.level == 0), default=0)
+    return fabric.kind == "tree" and 1 < shape.count <= largest and not shape.extra and not shape.fill
 
 
 def to_look(snapshot: cluster.ClusterSnapshot) -> tuple[str, ...]:

@@ -61,7 +61,11 @@ def from_catalogue(snapshot: types.ClusterSnapshot) -> types.ClusterSnapshot:
 
 
 def said(snapshot: types.ClusterSnapshot) -> types.ClusterSnapshot:
-    """The snapshot with a word in `assumptions` for every machine of the catalogue that its nodes are wired like."""
+    """The snapshot with a word in `assumptions` for every machine of the catalogue that its nodes are wired like.
+
+    Where a node has another number of CPUs than the machine, the machine's CPU numbers are left out.
+    """
+    snapshot = _with_own_cpus(snapshot)
     topology = snapshot.topology
     used: dict[str, list[str]] = {}
     for name, number in zip(topology.nodes, topology.machine_of, strict=True):
@@ -71,6 +75,29 @@ def said(snapshot: types.ClusterSnapshot) -> types.ClusterSnapshot:
     added = [f"{hostlist.fold(names)}: {text}" for text, names in used.items()]
     new = [text for text in added if text not in snapshot.assumptions]
     return msgspec.structs.replace(snapshot, assumptions=(*snapshot.assumptions, *new)) if new else snapshot
+
+
+def _with_own_cpus(snapshot: types.ClusterSnapshot) -> types.ClusterSnapshot:
+    topology = snapshot.topology
+    machines = list(topology.machines)
+    known = {machine: number for number, machine in reversed(list(enumerate(machines)))}
+    cpus = {node.name: node.cpus for node in snapshot.nodes}
+    numbers = list(topology.machine_of)
+    for at, (name, number) in enumerate(zip(topology.nodes, numbers, strict=True)):
+        if number < 0 or not cpus.get(name) or not any(t.startswith(build.ASSUMED) for t in machines[number].assumed):
+            continue
+        made = _without_cpus_unless(machines[number], cpus[name])
+        numbers[at] = known.setdefault(made, len(machines))
+        if numbers[at] == len(machines):
+            machines.append(made)
+    kept = sorted({number for number in numbers if number >= 0})
+    place = {number: position for position, number in enumerate(kept)}
+    changed = msgspec.structs.replace(
+        topology,
+        machines=tuple(machines[number] for number in kept),
+        machine_of=tuple(place.get(number, -1) for number in numbers),
+    )
+    return msgspec.structs.replace(snapshot, topology=changed)
 
 
 def _unknown(nodes: Sequence[str]) -> str:

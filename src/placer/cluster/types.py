@@ -53,8 +53,8 @@ class NodeState(msgspec.Struct, frozen=True):
 
     name: str
     gpus: tuple[GpuSlot, ...] = ()
-    cpus: int = 0  # logical CPUs that jobs can use
-    memory_mib: int = 0
+    cpus: int = 0  # logical CPUs that jobs can use; 0 = not told, and then no limit
+    memory_mib: int = 0  # 0 = not told, and then no limit
     condition: NodeCondition = NodeCondition.UP
     condition_text: str = ""  # the scheduler's own words: IDLE+DRAIN, and why
     partitions: tuple[str, ...] = ()

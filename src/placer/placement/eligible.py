@@ -182,8 +182,11 @@ def _of_class(node: cluster.NodeState, want: Wanted, demand: shapes.Demand, of_t
         return "features"
     if demand.gpus and not of_type:
         return "gpu-type" if want.gpu_type is not None and node.gpus else "node-shape"
+    # An amount of 0 was not told: it limits nothing.
     too_small = (
-        of_type.bit_count() < demand.gpus or node.cpus < demand.cpus or node.memory_mib < (demand.memory_mib or 0)
+        of_type.bit_count() < demand.gpus
+        or 0 < node.cpus < demand.cpus
+        or 0 < node.memory_mib < (demand.memory_mib or 0)
     )
     return "node-shape" if too_small else None
 
@@ -219,13 +222,12 @@ def _amounts(
     """Reasons that lie in what is free now, and which nodes they keep out. `masks` holds free GPUs of the type."""
     columns, classes = free.columns, free.classes
     cpus = np.array([node.cpus for node in classes.nodes], dtype=np.int64)[classes.of]
-    memory: npt.NDArray[np.int64] | int | None = demand.memory_mib
-    if memory is None:
-        memory = np.array([node.memory_mib for node in classes.nodes], dtype=np.int64)[classes.of]
+    memory = np.array([node.memory_mib for node in classes.nodes], dtype=np.int64)[classes.of]
+    wanted_memory = memory if demand.memory_mib is None else demand.memory_mib
     found = [
         ("gpus", leftover.popcount(masks) - columns.unplaced < demand.gpus),
-        ("cpu", (columns.cpus < demand.cpus) | (columns.cpus <= 0)),
-        ("memory", columns.memory_mib < memory),
+        ("cpu", (cpus > 0) & ((columns.cpus < demand.cpus) | (columns.cpus <= 0))),
+        ("memory", (memory > 0) & (columns.memory_mib < wanted_memory)),
     ]
     if want.exclusive:
         whole = (columns.gpu_mask == classes.healthy[classes.of]) & (columns.unplaced == 0)
