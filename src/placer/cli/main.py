@@ -18,6 +18,8 @@ from placer import errors
 VERBS: Final[dict[str, str]] = {
     "place": "Where should this job run, and why?",
     "plan": "Which pending jobs should start now, and where?",
+    "defrag": "Which fewest moves make room for a request?",
+    "explain": "What a batch script gets wrong, and the corrected script",
     "sbatch": "Submit with sbatch, placed as advised",
     "topo": "Show what is wired to what: nodes and fabrics",
     "snapshot": "Keep the state of a cluster in a file, or show one",

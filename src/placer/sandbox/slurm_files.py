@@ -215,7 +215,9 @@ def write(
     if shape.switches:
         (layout.etc / "topology.conf").write_text(topology_conf(shape))
     (layout.etc / "cgroup.conf").write_text(cgroup_conf(installed))
-    (layout.root / "env.sh").write_text(f"export SLURM_CONF={layout.conf}\n")
+    (layout.root / "placer.yaml").write_text(f"topo_dir: {layout.topo}\n")
+    exports = {"SLURM_CONF": layout.conf, "PLACER_CONFIG": layout.root / "placer.yaml"}
+    (layout.root / "env.sh").write_text("".join(f"export {name}={path}\n" for name, path in exports.items()))
     layout.conf.write_text(slurm_conf(shape, layout, installed, user=user, port=port))
 
 
