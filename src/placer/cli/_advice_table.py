@@ -127,7 +127,8 @@ def _predicted(found: advice.Advice) -> str:
 def _fits(found: advice.Advice) -> str:
     fits, solve = found.fits, found.solve
     excluded = ", ".join(f"{reason} {count}" for reason, count in fits.excluded)
-    line = f"{fits.nodes_fit} of {fits.nodes_total} nodes fit" + (f"; excluded: {excluded}" if excluded else "")
+    short = f", {found.shape.count} needed" if fits.nodes_fit < found.shape.count else ""
+    line = f"{fits.nodes_fit} of {fits.nodes_total} nodes fit{short}" + (f"; excluded: {excluded}" if excluded else "")
     gap = f", gap {solve.gap:g}" if solve.gap is not None else ""
     return f"{line}\nsolved: {solve.termination.value}{gap} by {solve.method} in {solve.seconds * 1000:.1f} ms"
 

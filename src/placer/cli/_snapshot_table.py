@@ -24,7 +24,8 @@ def _head(snapshot: cluster.ClusterSnapshot) -> str:
     gpus = sum(len(n.gpus) for n in snapshot.nodes)
     idle = sum(f.gpus for f in free.nodes if f.node.condition is cluster.NodeCondition.UP)
     running = sum(bool(job.allocations) for job in snapshot.jobs)
-    counts = f"{len(snapshot.nodes)} nodes, {idle} of {gpus} GPUs free, {running} jobs run"
+    runs = "1 job runs" if running == 1 else f"{running} jobs run"
+    counts = f"{len(snapshot.nodes)} nodes, {idle} of {gpus} GPUs free, {runs}"
     return f"{errors.printable(source.system)} {errors.printable(source.version)}{taken}: {counts}"
 
 
