@@ -44,7 +44,7 @@ def build(request: cluster.JobRequest, release: Release, default_memory_mib: int
     if not cpt:
         cpt = per_task * cpg if per_task and cpg and request.gpu_type is None else 1
     min_cpus = (n or nodes * (npn or 1)) * cpt
-    if release <= R24 and q and not tasks_said and n <= cpt:
+    if release <= R24 and q and not tasks_said and n <= nodes * cpt:
         min_cpus = nodes * cpt
     gpus = P or nodes * (per_node or (request.gpus_per_socket or 0) * s)
     if release >= R24:

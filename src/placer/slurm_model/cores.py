@@ -77,7 +77,7 @@ class _Bounds:
 
     def _cap(self, taken: int, nodes_left: int) -> None:
         ask, o = self.ask, self.o
-        self.cap = INFINITE if (ask.per_sock and not ask.P) else o.cap
+        self.cap = INFINITE if ask.per_sock and ask.release < R26 else o.cap
         if not ask.P:
             return
         rem = ask.P - taken - (nodes_left - 1 if ask.release >= R24 else 0)
@@ -132,7 +132,7 @@ class _Bounds:
         have = self._take_sockets()
         cpus = o.open * self.t
         hi = min(hi, cpus // ask.cpt)
-        if ask.nps and ask.one_node and ask.n > ask.nps * sum(self.need):
+        if ask.nps and ask.one_node and ask.n > ask.nps * sum(n and (o.any > 0 or f > 0) for n, f in zip(self.need, o.f)):
             return None
         new = ask.release >= R24
         if g:

@@ -115,10 +115,8 @@ def choose(ask: types.Ask, nodes: Sequence[Node]) -> list[list[int]] | None:
                 want = min(want, node.tasks * ask.per_task)
             _per_task(ask, node, tasks[position], want)
         else:
-            want = ask.P - taken
-            if ask.release >= R24:
-                want -= left_nodes
-            want = min(want, node.picked.gpus)
+            want = ask.P - taken - left_nodes
+            want = min(want, node.picked.gpus if ask.release >= R24 else node.picked.offer.gpus)
             if node.picked.offer.g:
                 t = node.machine.threads if ask.release == R22 else ask.t(node.machine)
                 want = min(want, node.K * t // node.picked.offer.g)
@@ -129,6 +127,8 @@ def choose(ask: types.Ask, nodes: Sequence[Node]) -> list[list[int]] | None:
         if ask.release >= R26 and len(node.chosen) < want:
             return None
     if ask.P and not (ask.per_node or ask.per_sock or ask.per_task):
+        if ask.release == R22:
+            taken = _old_rest(ask, nodes, taken)
         for node in nodes:
             if taken >= ask.P:
                 break
@@ -156,11 +156,6 @@ def _per_node(ask: types.Ask, node: Node, want: int, others: bool = True) -> Non
 
 def _per_socket(ask: types.Ask, node: Node) -> None:
     k = ask.per_sock
-    if ask.release == R22:
-        for s in node.with_cores:
-            for i in node.free[s][:k]:
-                node.pick(i, s)
-        return
     used = node.with_cores
     if ask.s > len(used):
         more = [s for s in node.without if len(node.free[s]) >= k]
@@ -183,7 +178,7 @@ def _per_task(ask: types.Ask, node: Node, tasks: Sequence[int], want: int) -> No
         total = 0
         for s, count in enumerate(tasks):
             total += count * ask.per_task
-            while len(node.chosen) < min(total, want) and node.free[s]:
+            while count and len(node.chosen) < min(total, want) and node.free[s]:
                 node.pick(node.free[s][0], s)
         _old_by_links(node, want, [list(range(len(node.free)))])
         return
@@ -199,9 +194,15 @@ def _per_task(ask: types.Ask, node: Node, tasks: Sequence[int], want: int) -> No
 def _of_job(ask: types.Ask, node: Node, want: int) -> None:
     if ask.release == R22:
         _old_fill_any(node, want)
-        for s in node.with_cores:
-            while len(node.chosen) < want and node.free[s]:
-                node.pick(node.free[s][0], s)
+        first = next((s for s in node.with_cores if node.free[s]), None)
+        if len(node.chosen) < want and first is not None:
+            node.pick(node.free[first][0], first)
+        near = list(node.chosen)
+        for level in range(4, -1, -1):
+            for s in node.with_cores:
+                for i in sorted(node.free[s], reverse=node.linked):
+                    if len(node.chosen) < want and _level(node, near, i) >= level:
+                        node.pick(i, s)
         return
     if not node.linked or want <= 1:
         _per_node(ask, node, want, others=False)
@@ -221,6 +222,21 @@ def _of_job(ask: types.Ask, node: Node, want: int) -> None:
                 node.pick(i, s)
 
 
+def _old_rest(ask: types.Ask, nodes: Sequence[Node], taken: int) -> int:
+    for node in nodes:
+        if not node.chosen and taken < ask.P:
+            for s in (-1, *node.without, *node.with_cores):
+                if node.pool(s):
+                    node.pick(node.pool(s)[0], s)
+                    taken += 1
+                    break
+    for node in nodes:
+        before = len(node.chosen)
+        _old_by_links(node, before + ask.P - taken, [list(range(-1, len(node.free)))], lowest=True)
+        taken += len(node.chosen) - before
+    return taken
+
+
 def _old_fill_any(node: Node, want: int) -> None:
     while len(node.chosen) < want and node.free_any:
         node.pick(node.free_any[0], -1)
@@ -235,18 +251,17 @@ def _old_per_node(ask: types.Ask, node: Node, want: int) -> None:
     _old_by_links(node, want, [[-1, *node.with_cores], node.without])
 
 
-def _old_by_links(node: Node, want: int, groups: list[list[int]]) -> None:
+def _old_by_links(node: Node, want: int, groups: list[list[int]], lowest: bool = False) -> None:
+    near = sorted(node.chosen)[:1] if lowest else list(node.chosen)
     for group in groups:
         for level in range(4, -1, -1):
             for s in group:
                 for i in list(node.pool(s)):
-                    if len(node.chosen) >= want:
-                        return
-                    if _level(node, i) >= level:
+                    if len(node.chosen) < want and _level(node, near, i) >= level:
                         node.pick(i, s)
 
 
-def _level(node: Node, i: int) -> int:
+def _level(node: Node, near: Sequence[int], i: int) -> int:
     most = max((max(d.links, default=0) for d in node.machine.devices), default=0)
-    best = max((node.links(j, i) for j in node.chosen), default=0)
+    best = max((node.links(j, i) for j in near), default=0)
     return best if most <= 4 else best * 4 // most

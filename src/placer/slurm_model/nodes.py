@@ -16,6 +16,7 @@ class Picked:
     offer: Offer
     cpus: int
     gpus: int
+    reduced: bool = False
 
 
 def choose(ask: types.Ask, usable: Sequence[Open], leaves: Sequence[frozenset[str]] | None) -> list[Picked] | None:
@@ -78,7 +79,7 @@ class _Search:
         self.min_nodes = ask.nodes
         self.max_nodes = ask.nodes_max if ask.nodes_max is not None else INFINITE
         self.wanted = ask.nodes
-        self.cpus_left = ask.min_cpus
+        self.cpus_left = max(ask.min_cpus, ask.cpg * (ask.P or ask.nodes * (ask.per_node or ask.per_sock * ask.s)))
         self.gpus_taken = 0
         self.picked: list[Picked] = []
         self.tried: set[int] = set()
@@ -120,18 +121,21 @@ class _Search:
         t = ask.t(o.machine)
         cpus = min(offer.cpus, self.cpus_left - (nodes_left - 1) * t)
         cpus = max(cpus, ask.pn_min)
-        if not ask.q:
+        if not ask.q and ask.release >= R24:
             cpus = max(cpus, offer.min_cores * t)
-        if offer.cpus < ask.pn_min:
+        if offer.cpus < ask.pn_min or (len(self.picked) + 1 == self.max_nodes and offer.cpus < self.cpus_left):
             return False
         gpus = offer.gpus
         if ask.P:
-            keep = nodes_left - 1 if ask.release >= R24 else 0
-            gpus = min(gpus, ask.P - self.gpus_taken - keep) if self.gpus_taken < ask.P else gpus
+            gpus = min(gpus, ask.P - self.gpus_taken - (nodes_left - 1)) if self.gpus_taken < ask.P else gpus
+        if ask.release == R22:
+            cpus = max(cpus, min(offer.cpus, ask.cpg * (ask.per_node or ask.per_sock * ask.s or gpus)))
         if ask.release >= R24 and (ask.per_task or ask.q):
             tasks = cpus // ask.cpt
+            if ask.release >= R26:
+                tasks = min(tasks, offer.hi)
             gpus = min(gpus, tasks * ask.per_task if ask.per_task else tasks // ask.q)
-        self.picked.append(Picked(offer, cpus, gpus))
+        self.picked.append(Picked(offer, cpus, gpus, ask.release == R22 and cpus < offer.cpus))
         self.cpus_left -= cpus
         self.gpus_taken += gpus
         return True

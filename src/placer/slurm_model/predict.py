@@ -20,7 +20,7 @@ def predict(machines: Sequence[types.Machine], loads: Sequence[types.NodeLoad], 
     if picked is None:
         return types.Choice(types.Verdict.WAITS)
     picked.sort(key=lambda p: p.offer.node.index)
-    spread = tasks.spread(ask, picked, sum(p.gpus for p in picked))
+    spread = tasks.spread(ask, picked, ask.P or len(picked) * (ask.per_node or ask.per_sock * ask.s) or sum(p.gpus for p in picked))
     if spread is None:
         return types.Choice(types.Verdict.WAITS, why="tasks")
     cores = []

@@ -31,7 +31,7 @@ def spread(ask: types.Ask, picked: Sequence[Picked], gpus: int) -> list[int] | N
         if ask.npn:
             limit = min(limit, ask.npn)
         if ask.per_task:
-            limit = min(limit, p.gpus // ask.per_task)
+            limit = min(limit, (p.gpus if ask.release >= R24 else p.offer.gpus) // ask.per_task)
         limits.append(limit)
     counts = [0] * len(picked)
     placed = 0
@@ -73,7 +73,9 @@ def cores_of(ask: types.Ask, p: Picked, tasks: int) -> list[list[int]] | None:
         C = machine.cores_per_socket
         return [list(range(s * C, (s + 1) * C)) for s in range(machine.sockets)]
     t = ask.t(machine)
-    want = max(math.ceil(min(tasks * ask.cpt, p.offer.cpus) / t), p.offer.min_cores)
+    want = max(math.ceil(min(tasks * ask.cpt, p.cpus) / t), p.offer.min_cores)
+    if p.reduced:
+        want = min(want, math.ceil(p.cpus / t))
     open_cores = [list(c) for c in p.offer.node.cores]
     taken: list[list[int]] = [[] for _ in open_cores]
 
@@ -84,7 +86,11 @@ def cores_of(ask: types.Ask, p: Picked, tasks: int) -> list[list[int]] | None:
     usable = list(range(len(open_cores)))
     if ask.nps:
         held = [min(len(c) * t, ask.nps * ask.cpt) for c in open_cores]
-        while len(usable) > 1 and sum(held[s] for s in usable[1:]) >= tasks * ask.cpt:
+        while (
+            len(usable) > 1
+            and sum(held[s] for s in usable[1:]) >= tasks * ask.cpt
+            and sum(len(open_cores[s]) for s in usable[1:]) >= left
+        ):
             usable.pop(0)
     elif ask.cpt > 1:
         whole = [len(c) * t // ask.cpt for c in open_cores]
