@@ -73,6 +73,6 @@ def _tasks(
     if nodes and not (release >= R24 and npn):
         if s:
             return nodes * s, True
-        if one_thread:
+        if one_thread and request.nodes_max is None:
             return nodes, True
     return npn * max(nodes, 1), False

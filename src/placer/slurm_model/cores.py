@@ -176,7 +176,7 @@ class _Bounds:
             cpus = min(cpus, max(hi * ask.cpt, t * min_cores if new else 0))
         gpus = sum(o.f) + o.any
         if g:
-            gpus = min(gpus, cpus // g)
+            gpus = min(gpus, (cpus if new else o.open * u) // g)
         if new:
             gpus = min(gpus, have)
         return Offer(o, cpus, gpus, min_cores, hi, g)

@@ -79,7 +79,7 @@ class _Search:
         self.min_nodes = ask.nodes
         self.max_nodes = ask.nodes_max if ask.nodes_max is not None else INFINITE
         self.wanted = ask.nodes
-        self.cpus_left = max(ask.min_cpus, ask.cpg * (ask.P or ask.nodes * (ask.per_node or ask.per_sock * ask.s)))
+        self.cpus_left = max(ask.min_cpus, ask.cpg * (ask.P or ask.nodes * ask.per_node))
         self.gpus_taken = 0
         self.picked: list[Picked] = []
         self.tried: set[int] = set()
@@ -120,6 +120,7 @@ class _Search:
             return False
         t = ask.t(o.machine)
         cpus = min(offer.cpus, self.cpus_left - (nodes_left - 1) * t)
+        reduced = ask.release == R22 and cpus < offer.cpus
         cpus = max(cpus, ask.pn_min)
         if not ask.q and ask.release >= R24:
             cpus = max(cpus, offer.min_cores * t)
@@ -128,14 +129,15 @@ class _Search:
         gpus = offer.gpus
         if ask.P:
             gpus = min(gpus, ask.P - self.gpus_taken - (nodes_left - 1)) if self.gpus_taken < ask.P else gpus
-        if ask.release == R22:
-            cpus = max(cpus, min(offer.cpus, ask.cpg * (ask.per_node or ask.per_sock * ask.s or gpus)))
+        if ask.release == R22 and nodes_left == 1:
+            of_sockets = ask.per_sock * min(ask.s, sum(f > 0 for f in offer.node.f) or 1)
+            cpus = max(cpus, min(offer.cpus, ask.cpg * (ask.per_node or of_sockets or gpus)))
         if ask.release >= R24 and (ask.per_task or ask.q):
             tasks = cpus // ask.cpt
             if ask.release >= R26:
                 tasks = min(tasks, offer.hi)
             gpus = min(gpus, tasks * ask.per_task if ask.per_task else tasks // ask.q)
-        self.picked.append(Picked(offer, cpus, gpus, ask.release == R22 and cpus < offer.cpus))
+        self.picked.append(Picked(offer, cpus, gpus, reduced))
         self.cpus_left -= cpus
         self.gpus_taken += gpus
         return True

@@ -20,7 +20,7 @@ def predict(machines: Sequence[types.Machine], loads: Sequence[types.NodeLoad], 
     if picked is None:
         return types.Choice(types.Verdict.WAITS)
     picked.sort(key=lambda p: p.offer.node.index)
-    spread = tasks.spread(ask, picked, ask.P or len(picked) * (ask.per_node or ask.per_sock * ask.s) or sum(p.gpus for p in picked))
+    spread = tasks.spread(ask, picked, ask.P or len(picked) * ask.per_node or sum(ask.per_sock * min(ask.s, sum(f > 0 for f in p.offer.node.f) or 1) for p in picked) or sum(p.gpus for p in picked))
     if spread is None:
         return types.Choice(types.Verdict.WAITS, why="tasks")
     cores = []
@@ -42,7 +42,10 @@ def predict(machines: Sequence[types.Machine], loads: Sequence[types.NodeLoad], 
 
 def _pick(machines: Sequence[types.Machine], loads: Sequence[types.NodeLoad], leaves: list[frozenset[str]] | None, ask: types.Ask) -> list[nodes.Picked] | None:
     opened = [o for i, (m, l) in enumerate(zip(machines, loads)) if (o := usable.node(ask, m, l, i)) is not None]
-    return nodes.choose(ask, opened, leaves)
+    picked = nodes.choose(ask, opened, leaves)
+    if picked and ask.release == R22 and 0 < ask.n < len(picked):
+        return None
+    return picked
 
 
 def _leaves(machines: Sequence[types.Machine], fabric: topo.Fabric) -> list[frozenset[str]] | None:

@@ -41,7 +41,7 @@ def spread(ask: types.Ask, picked: Sequence[Picked], gpus: int) -> list[int] | N
             placed += 1
     for i, p in enumerate(picked):
         T = p.offer.node.machine.threads
-        while placed < M and counts[i] < limits[i] and counts[i] * ask.cpt % ask.t(p.offer.node.machine):
+        while placed < M and counts[i] < limits[i] and counts[i] * ask.cpt % T:
             counts[i] += 1
             placed += 1
     moved = True
@@ -94,7 +94,7 @@ def cores_of(ask: types.Ask, p: Picked, tasks: int) -> list[list[int]] | None:
             usable.pop(0)
     elif ask.cpt > 1:
         whole = [len(c) * t // ask.cpt for c in open_cores]
-        todo = tasks
+        todo = max(tasks, math.ceil(left * t / ask.cpt)) if ask.release == R22 else tasks
         for s in usable:
             count = min(todo, whole[s])
             need = min(math.ceil(count * ask.cpt / t), len(open_cores[s]), left)
