@@ -139,10 +139,16 @@ def _running(one: cluster.Job, taken: int, made: queue_jobs.Queue) -> queue_late
     where = made.site.free.positions
     held = [a for a in one.allocations if a.node in where]
     nodes = np.array([where[a.node] for a in held], dtype=np.int64)
-    after = capacity.Capacity(tuple(made.site.free.nodes[n] for n in nodes)).release(held)
-    before = made.problem.nodes.room[:, nodes]
-    gives = np.maximum(queue_jobs.room_of(after, made.types) - before, 0)
-    return queue_later.Running(max(1, (one.ends or 0) - taken), nodes, gives)
+    gives = [[a.gpu_count if a.gpus is None else len(a.gpus) for a in held]]
+    gives += [[a.cpus for a in held], [a.memory_mib for a in held]]
+    gives += [[_of_type(made, a, kind) for a in held] for kind in made.types]
+    return queue_later.Running(max(1, (one.ends or 0) - taken), nodes, np.array(gives, dtype=np.int64))
+
+
+def _of_type(made: queue_jobs.Queue, held: cluster.Allocation, kind: str) -> int:
+    """GPUs of a type that are held; where the indices are not known all of them may be."""
+    mask = capacity.type_mask(made.site.free.nodes[made.site.free.positions[held.node]].node, kind)
+    return held.gpu_count if held.gpus is None else sum(mask >> gpu & 1 for gpu in held.gpus)
 
 
 def _reserved(
@@ -185,6 +191,9 @@ def _decisions(
     for task, entry in enumerate(made.entry_of):
         of_entry.setdefault(entry, []).append(task)
     begun = {start.job for start in solved.answer.starts}
+    of_member: dict[tuple[int, int], list[queue_jobs.Placed]] = {}
+    for part in placed:
+        of_member.setdefault((part.entry, part.member), []).append(part)
     for one in found:
         if one.undecided is not None:
             decisions += [_told(one, member, one.undecided) for member in one.members]
@@ -194,7 +203,7 @@ def _decisions(
         waits = [task for task in tasks if task not in begun]
         expected = min((later[task].after for task in waits if task in later), default=None)
         for at, member in enumerate(one.members):
-            mine = [p for p in placed if p.entry == number and p.member == at]
+            mine = of_member.get((number, at), [])
             nodes = tuple(node for p in mine for node in p.placement.nodes)
             decisions.append(
                 msgspec.structs.replace(

@@ -76,20 +76,29 @@ class _Search:
     def run(self) -> _Found:
         """Everywhere, or domain by domain."""
         everywhere = self.problem.allowed[self.problem.request.allowed]
-        if int(everywhere.sum()) < self.problem.request.count:
+        if int(everywhere.sum()) < self.problem.request.count or self._too_little():
             return _Found(None)
+        self.gangs = [j for j, job in enumerate(self.problem.jobs) if len(job.nodes) > 1]
         self.known = bounding.bounds(self.problem, everywhere)
+        least = np.sort(self._least(self.gangs)[everywhere])[: self.problem.request.count]
+        if least[-1] >= bounding.NEVER:
+            return _Found(None)
         if self.deadline.passed:
-            return _Found(0, late=True)
+            return _Found(int(least.sum()), late=True)
         self.table = grouping.Table(self.problem)
         level = self.problem.request.level
         if level is None:
             return self._region(everywhere, None)
         return self._domains(everywhere, self.problem.domain_of[level])
 
+    def _too_little(self) -> bool:
+        """Whether less is free in all than the request wants: moves make no room, they only gather it."""
+        need = np.array(self.problem.request.need, dtype=np.int64) * self.problem.request.count
+        return bool((np.maximum(self.problem.room, 0).sum(axis=1) < need).any())
+
     def _domains(self, everywhere: defrag.Mask, domain: defrag.Ints) -> _Found:
         count = self.problem.request.count
-        least = self._least(self.table.gangs)
+        least = self._least(self.gangs)
         bounds: list[tuple[int, int]] = []
         for d in np.unique(domain[everywhere]).tolist():
             cheapest = np.sort(least[everywhere & (domain == d)])[:count]
@@ -138,8 +147,8 @@ class _Search:
         if found.placed is None and thumb is not None:
             found = _Found(found.bound if found.bound is not None else self.cost(thumb), thumb, found.late)
         reach = self.cost(found.placed) if found.placed is not None else most
-        costs = [self.problem.jobs[j].cost for j in self.table.gangs]
-        gangs = [j for j, cost in zip(self.table.gangs, costs, strict=True) if reach is None or cost < reach]
+        costs = [self.problem.jobs[j].cost for j in self.gangs]
+        gangs = [j for j, cost in zip(self.gangs, costs, strict=True) if reach is None or cost < reach]
         if not gangs or found.late:
             return found
         other = self._with(targets, None if reach is None else reach - 1, gangs)
@@ -149,6 +158,10 @@ class _Search:
             return other
         bound = found.bound if other.bound is None else min(other.bound, found.bound or 0)
         return msgspec.structs.replace(found, bound=bound, late=other.late)
+
+    def _floor(self, targets: defrag.Mask, gangs: list[int]) -> int:
+        """What the K cheapest targets cost at least."""
+        return int(np.sort(self._least(gangs)[targets])[: self.problem.request.count].sum())
 
     def _reach(self, targets: defrag.Mask, most: int | None, gangs: list[int]) -> grouping.Reach:
         """What options may cost in a plan that costs at most `most`."""
@@ -163,7 +176,10 @@ class _Search:
 
     def _with(self, targets: defrag.Mask, most: int | None, gangs: list[int]) -> _Found:
         """The same with these jobs of several pieces among those that may move."""
-        groups = grouping.Builder(self.table, targets, self._reach(targets, most, gangs), gangs).build()
+        reach = self._reach(targets, most, gangs)
+        groups = grouping.Builder(self.table, targets, reach, gangs, lambda: self.deadline.passed).build()
+        if self.deadline.passed:
+            return _Found(self._floor(targets, gangs), late=True)
         solved = model.solve(self.table, groups, gangs, self.deadline.rest)
         late = solved.termination is place.Termination.LIMIT
         if solved.chosen is None:

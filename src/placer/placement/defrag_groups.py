@@ -16,7 +16,7 @@ have the same σ, the same room as far as it matters, and the same kinds at the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 import numpy as np
@@ -138,9 +138,12 @@ class Reach(msgspec.Struct, frozen=True, eq=False):
 class Builder:
     """Groups for one set of allowed targets."""
 
-    def __init__(self, table: Table, targets: Mask, reach: Reach, gangs: Iterable[int]) -> None:
-        """`targets` bool [n] may become targets; `gangs` may move."""
+    def __init__(
+        self, table: Table, targets: Mask, reach: Reach, gangs: Iterable[int], late: Callable[[], bool]
+    ) -> None:
+        """`targets` bool [n] may become targets; `gangs` may move; when it is `late` the rest is left out."""
         self.table, self.problem, self.targets, self.reach = table, table.problem, targets, reach
+        self.late = late
         self.gangs: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
         for j in gangs:
             job = self.problem.jobs[j]
@@ -238,6 +241,9 @@ class _Sigma:
             alike.setdefault(key, []).append(at)
         found = []
         for places in alike.values():
+            if self.builder.late():
+                self.builder.complete = False
+                break
             options = self._options(places[0])
             if options:
                 found.append(Group(self.nodes[places], self.sigma, options))

@@ -54,12 +54,14 @@ class Solved(msgspec.Struct, frozen=True):
 def solve(table: grouping.Table, groups: grouping.Groups, gangs: list[int], limits: place.SolveLimits) -> Solved:
     """The least cost of the relaxation by slots; `gangs` are the jobs of several pieces that may move."""
     problem, model = table.problem, milp.Model()
-    most = max((_leaving(groups, o) for g in groups.groups for o in g.options), default=0)
+    most = max((_leaving(problem, groups, o) for g in groups.groups for o in g.options), default=0)
     epsilon = SLACK / (1 + most * problem.request.count)
     z = [
         [
             model.variable(
-                upper=len(g.nodes), integer=True, cost=o.cost + (epsilon * _leaving(groups, o) if o.target else 0.0)
+                upper=len(g.nodes),
+                integer=True,
+                cost=o.cost + (epsilon * _leaving(problem, groups, o) if o.target else 0.0),
             )
             for o in g.options
         ]
@@ -87,9 +89,10 @@ def whole(bound: float | None) -> int:
     return 0 if bound is None else max(0, math.ceil(bound - SLACK - 1e-3))
 
 
-def _leaving(groups: grouping.Groups, option: grouping.Option) -> int:
-    """GPUs that leave the node."""
-    return sum(count * groups.kinds[q].need[defrag.GPUS] for q, count in option.leave)
+def _leaving(problem: defrag.Problem, groups: grouping.Groups, option: grouping.Option) -> int:
+    """GPUs that leave the node; a piece of a gang counts as its first."""
+    gangs = sum(problem.jobs[j].needs[0][defrag.GPUS] for j in option.gangs)
+    return gangs + sum(count * groups.kinds[q].need[defrag.GPUS] for q, count in option.leave)
 
 
 def _receive(

@@ -140,6 +140,8 @@ class _Search:
         rank: Ints = later.astype(np.int64)
         for row in self.then[:, where]:
             rank = rank * (int(row.max()) + 1) + row
+        if len(job.nodes) > 1:
+            rank[where == job.nodes[piece.piece]] = -1  # it may stay
         if most == 1:
             return [int(where[np.argmin(rank)])]
         _, first = np.unique(rank, return_index=True)

@@ -113,5 +113,5 @@ class _Walk:
 
     def _release(self, job: Running) -> None:
         room = self.room.room
-        room[:, job.nodes] += job.gives
+        room[:, job.nodes] = np.minimum(room[:, job.nodes] + job.gives, self.whole[:, job.nodes])
         self.room.untouched[job.nodes] = (room[:, job.nodes] >= self.whole[:, job.nodes]).all(axis=0)
