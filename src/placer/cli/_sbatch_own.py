@@ -14,7 +14,7 @@ from placer.slurm import sbatch_options
 PREFIX: Final = "placer-"
 DEFAULT_SECONDS: Final = 3.0
 _SAY_NO: Final = frozenset({"", "0", "no", "false", "off", "n", "f"})
-_FLAGS: Final = ("off", "dry-run", "explain", "strict", "shape", "pin", "no-pin")
+_FLAGS: Final = ("off", "dry-run", "print-added", "explain", "strict", "shape", "pin", "no-pin")
 _VALUES: Final = ("snapshot", "timeout")
 
 
@@ -23,6 +23,7 @@ class Own(msgspec.Struct, frozen=True, kw_only=True):
 
     off: bool = False
     dry_run: bool = False
+    print_added: bool = False  # for filters: the added options alone, one a line
     explain: bool = False
     strict: bool = False
     shape: bool = False
@@ -87,7 +88,8 @@ def _of(said: Mapping[str, str | None], environ: Mapping[str, str]) -> Own:
     pin = "no-pin" not in said and environ.get(_variable("pin"), "yes").strip().lower() not in _SAY_NO - {""}
     return Own(
         off=flag("off"),
-        dry_run=flag("dry-run"),
+        dry_run=flag("dry-run") or flag("print-added"),
+        print_added=flag("print-added"),
         explain=flag("explain"),
         strict=flag("strict"),
         shape=flag("shape"),

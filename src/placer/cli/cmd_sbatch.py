@@ -48,6 +48,7 @@ def _flag(name: str, text: str) -> Callable[[F], F]:
     add_help_option=True,
 )
 @_flag("--placer-dry-run", "Print the exact command and submit nothing.")
+@_flag("--placer-print-added", "Print the options that would be added, one a line, and submit nothing; for filters.")
 @_flag("--placer-explain", "Say on stderr what was advised, and why each option is added.")
 @_flag("--placer-off", "Run sbatch at once, as if called directly.")
 @_flag("--placer-strict", "Do not submit when the advice fails or the job can never start.")
@@ -76,6 +77,9 @@ def command(ctx: click.Context) -> int:
     skip = _sbatch_exec.tried(os.environ)
     path = "sbatch" if own.dry_run else _sbatch_exec.sbatch_path(os.environ, skip)
     added = () if own.off or skip else _added(own, words)
+    if own.print_added:
+        click.echo(b"".join(os.fsencode(option) + b"\n" for option in added), nl=False)
+        return 0
     if own.dry_run:
         click.echo(os.fsencode(_sbatch_exec.line(["sbatch", *added, *words])))
         return 0
