@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "\b\nExamples:\n"
-    "  placer defrag --snapshot fixtures/slurm/24.11 --for 9 --move-all\n"
+    "  placer defrag --snapshot fixtures/slurm/24.11 --for 14 --move-all\n"
     "  placer defrag --snapshot fixtures/slurm/24.11 --nodes 2 --gpus-per-node 4 --mem 10G --move-all\n"
     "  placer defrag --snapshot fixtures/slurm/24.11 --nodes 2 --gpus-per-node 4 --mem 1G --within leaf --move-all"
 )

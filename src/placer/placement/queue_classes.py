@@ -71,7 +71,7 @@ def build(problem: queue.Problem, apart: Mask | None = None) -> list[NodeClass]:
         return []
     useful = np.logical_or.reduce(fits)
     marks = np.array([*problem.allowed, apart if apart is not None else np.zeros(len(useful), dtype=np.bool_)])
-    number = _labels(marks)
+    number = labels(marks)
     found: list[NodeClass] = []
     for label in range(int(number.max()) + 1):
         nodes = np.flatnonzero((number == label) & useful)
@@ -81,7 +81,7 @@ def build(problem: queue.Problem, apart: Mask | None = None) -> list[NodeClass]:
     return sorted(found, key=lambda c: int(c.nodes[0]))
 
 
-def _labels(rows: np.ndarray) -> Ints:
+def labels(rows: np.ndarray) -> Ints:
     """A number for each distinct column."""
     packed = np.packbits(rows, axis=0)
     code = np.zeros(rows.shape[1], dtype=np.int64)
