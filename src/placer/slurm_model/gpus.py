@@ -1,267 +1,148 @@
-"""Section 6 of the rules: which GPUs, given the cores of each socket."""
+"""Section 6 of the rules: which GPUs, given the cores of each socket. What 22.05 does otherwise is in `gpus_22`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from placer.slurm_model import types
-from placer.slurm_model.cores import Offer
-from placer.slurm_model.nodes import Picked
+from placer.slurm_model import gpus_22, types
+from placer.slurm_model.pools import ANY, Pools
 from placer.slurm_model.release import R22, R24, R26
-from placer.slurm_model.usable import INFINITE
 
 
-class Node:
-    """One node while its GPUs are chosen."""
+def choose(ask: types.Ask, nodes: Sequence[Pools]) -> list[tuple[int, ...]] | None:
+    """GPU indices of each node, ascending; None where the job stays pending for want of them.
 
-    def __init__(self, ask: types.Ask, picked: Picked, taken_cores: list[list[int]], tasks: int) -> None:
-        self.ask = ask
-        self.machine = picked.offer.node.machine
-        o = picked.offer.node
-        self.picked = picked
-        self.k = [len(c) for c in taken_cores]
-        self.K = sum(self.k)
-        self.tasks = tasks
-        self.free = [list(g) for g in o.gpus]
-        self.free_any = list(o.gpus_any)
-        self.chosen: list[int] = []
-        self.counters = {i: 0 for pool in (*self.free, self.free_any) for i in pool}
-        self.order = sorted(self.counters)
-        self.linked = any(self.machine.devices[i].links for i in self.counters)
-
-    def links(self, i: int, j: int) -> int:
-        links = self.machine.devices[i].links
-        return max(0, links[j]) if j < len(links) else 0
-
-    def pool(self, s: int) -> list[int]:
-        return self.free_any if s < 0 else self.free[s]
-
-    def pick(self, i: int, s: int) -> None:
-        self.pool(s).remove(i)
-        self.chosen.append(i)
-        if self.linked:
-            for j in self.order:
-                if j not in self.chosen:
-                    self.counters[j] += self.links(i, j)
-
-    def take(self, m: int, s: int) -> int:
-        """[24+] up to m GPUs of one pool; gives how many."""
-        got = 0
-        if self.ask.release >= R24 and self.linked:
-            at = 0
-            self.order.sort(key=lambda j: self.counters[j])
-            while got < m and at < len(self.order):
-                i = self.order[at]
-                if i not in self.pool(s):
-                    at += 1
-                    continue
-                self.pick(i, s)
-                got += 1
-                self.order.sort(key=lambda j: self.counters[j])
-                at = 1
-            return got
-        while got < m and self.pool(s):
-            self.pick(min(self.pool(s)), s)
-            got += 1
-        return got
-
-    @property
-    def with_cores(self) -> list[int]:
-        return [s for s, k in enumerate(self.k) if k]
-
-    @property
-    def without(self) -> list[int]:
-        return [s for s, k in enumerate(self.k) if not k]
-
-
-def tasks_of_sockets(ask: types.Ask, node: Node) -> list[int]:
-    machine = node.machine
-    T = machine.threads
-    t = T if ask.release == R22 else ask.t(machine)
-    c = 1 if ask.release == R22 else max(1, node.K * T // node.tasks if node.tasks else 1)
-    limit = ask.npn or node.tasks
-    found = [0] * len(node.k)
-    each, per = t // c, max(1, c // (T if ask.release >= R26 else t))
-    for s, k in enumerate(node.k):
-        found[s] = k * each if each else math.ceil(k / per)
-        if ask.release < R26:
-            found[s] = min(found[s], limit - sum(found[:s]))
-    return found
-
-
-def choose(ask: types.Ask, nodes: Sequence[Node]) -> list[list[int]] | None:
+    [24+] so does one whose tasks per socket are counted to fewer than it has, [26] and one that is short of GPUs.
+    """
     if ask.exclusive:
-        if ask.release >= R26 and ask.P > sum(len(node.machine.devices) for node in nodes):
+        every = [tuple(range(len(node.machine.devices))) for node in nodes]
+        return None if ask.release >= R26 and ask.P > sum(map(len, every)) else every
+    if ask.per_task:
+        tasks = [_tasks_of_sockets(ask, node) for node in nodes]
+        if ask.release >= R24 and sum(map(sum, tasks)) < ask.n:
             return None
-        return [sorted(range(len(node.machine.devices))) for node in nodes]
-    if not ask.wants_gpus:
-        return [[] for _ in nodes]
-    tasks = [tasks_of_sockets(ask, node) for node in nodes]
-    if ask.release >= R24 and ask.per_task and sum(map(sum, tasks)) < ask.n:
-        return None
-    taken = 0
-    for position, node in enumerate(nodes):
-        left_nodes = len(nodes) - position - 1
-        if ask.per_node:
-            want = ask.per_node
-            _per_node(ask, node, want)
-        elif ask.per_sock:
-            want = 0
-            _per_socket(ask, node)
-        elif ask.per_task:
-            want = sum(tasks[position]) * ask.per_task
-            if ask.release >= R24 :
-                want = min(want, node.tasks * ask.per_task)
-            _per_task(ask, node, tasks[position], want)
-        else:
-            want = ask.P - taken - left_nodes
-            want = min(want, node.picked.gpus if ask.release >= R24 else node.picked.offer.gpus)
-            if node.picked.offer.g:
-                t = node.machine.threads if ask.release == R22 else ask.t(node.machine)
-                want = min(want, node.K * t // node.picked.offer.g)
-            want = max(0, want)
-            _of_job(ask, node, want)
-            taken += len(node.chosen)
-            want = 0
-        if ask.release >= R26 and len(node.chosen) < want:
-            return None
-    if ask.P and not (ask.per_node or ask.per_sock or ask.per_task):
-        if ask.release == R22:
-            taken = _old_rest(ask, nodes, taken)
-        for node in nodes:
-            if taken >= ask.P:
-                break
-            for s in range(-1, len(node.free)):
-                taken += node.take(ask.P - taken, s)
-        if taken < ask.P and ask.release >= R26:
-            return None
-    return [sorted(node.chosen) for node in nodes]
+        served = all([_of_tasks(ask, node, counts) for node, counts in zip(nodes, tasks, strict=True)])
+    elif ask.per_node or ask.per_sock:
+        served = all([_of_node(ask, node) for node in nodes])
+    else:
+        served = _of_job(ask, nodes)
+    return [tuple(sorted(node.chosen)) for node in nodes] if served or ask.release < R26 else None
 
 
-def _per_node(ask: types.Ask, node: Node, want: int, others: bool = True) -> None:
-    if ask.release == R22:
-        _old_per_node(ask, node, want)
-        return
-    left = want
-    for s in node.with_cores:
-        left -= node.take(min(left, want * node.k[s] // node.K), s)
-    left -= node.take(left, -1)
-    for s in node.with_cores:
-        left -= node.take(left, s)
-    if others and not ask.enforce:
-        for s in node.without:
+def _of_node(ask: types.Ask, node: Pools) -> bool:
+    if ask.per_sock:
+        _of_sockets(ask, node)
+    elif ask.release == R22:
+        gpus_22.of_node(node, ask.per_node)
+    else:
+        left = ask.per_node - _by_cores(node, ask.per_node)
+        for s in () if ask.enforce else node.others:
             left -= node.take(left, s)
+    return len(node.chosen) >= ask.per_node
 
 
-def _per_socket(ask: types.Ask, node: Node) -> None:
-    k = ask.per_sock
-    used = node.with_cores
-    if ask.s > len(used):
-        more = [s for s in node.without if len(node.free[s]) >= k]
-        used = sorted(used + more[: ask.s - len(used)])
-    elif ask.s and ask.s < len(used):
-        used = [s for s in used if node.free[s]]
-    left = k * len(used)
-    for s in used:
-        left -= node.take(min(left, k), s)
-    left -= node.take(left, -1)
-    for s in used:
-        left -= node.take(left, s)
-    for s in range(len(node.free)):
-        left -= node.take(left, s)
-
-
-def _per_task(ask: types.Ask, node: Node, tasks: Sequence[int], want: int) -> None:
-    if ask.release == R22:
-        _old_fill_any(node, want)
-        total = 0
-        for s, count in enumerate(tasks):
-            total += count * ask.per_task
-            while count and len(node.chosen) < min(total, want) and node.free[s]:
-                node.pick(node.free[s][0], s)
-        _old_by_links(node, want, [list(range(len(node.free)))])
-        return
+def _by_cores(node: Pools, want: int) -> int:
+    """[24+] from each socket in proportion to its cores, then of no socket, then sockets with cores; gives how many."""
     left = want
+    for s in node.used:
+        left -= node.take(min(left, want * node.k[s] // node.K), s)
+    for s in (ANY, *node.used):
+        left -= node.take(left, s)
+    return want - left
+
+
+def _of_sockets(ask: types.Ask, node: Pools) -> None:
+    """per_sock of each socket that counts, then of no socket, then of these and all others.
+
+    Sockets with cores count; if --sockets-per-node is larger, further ones with enough free GPUs; if smaller, those
+    without free GPUs do not. It is no upper limit.
+    """
+    sockets = node.used
+    if ask.s > len(sockets):
+        more = [s for s in node.others if len(node.free(s)) >= ask.per_sock]
+        sockets = sorted(sockets + more[: ask.s - len(sockets)])
+    elif ask.s < len(sockets):
+        sockets = [s for s in sockets if node.free(s)]
+    left = ask.per_sock * len(sockets)
+    for s in sockets:
+        left -= node.take(min(left, ask.per_sock), s)
+    for s in (ANY, *sockets, *node.sockets):
+        left -= node.take(left, s)
+
+
+def _tasks_of_sockets(ask: types.Ask, node: Pools) -> list[int]:
+    """Tasks that are counted to each socket, which need not be those that run there.
+
+    A task has c CPUs: all CPUs of the cores given, threads that are not used included, over the tasks. [24] divides
+    them by the threads *used* of a core and so counts too few tasks where these are fewer.
+    """
+    threads = node.machine.threads
+    t = threads if ask.release == R22 else ask.t(node.machine)
+    c = 1 if ask.release == R22 else max(1, node.K * threads // max(1, node.tasks))
+    cores_per_task = max(1, c // (threads if ask.release >= R26 else t))
+    counts = [k * (t // c) if t >= c else math.ceil(k / cores_per_task) for k in node.k]
+    if ask.release >= R26:
+        return counts
+    left = ask.npn or node.tasks
+    for s, count in enumerate(counts):
+        counts[s] = min(count, left)
+        left -= counts[s]
+    return counts
+
+
+def _of_tasks(ask: types.Ask, node: Pools, tasks: Sequence[int]) -> bool:
+    want = sum(tasks) * ask.per_task
+    if ask.release == R22:
+        gpus_22.of_tasks(node, tasks, ask.per_task, want)
+        return True
+    want = left = min(want, node.tasks * ask.per_task)
     for s, count in enumerate(tasks):
         left -= node.take(min(left, count * ask.per_task), s)
-    left -= node.take(left, -1)
-    if not ask.enforce:
-        for s in range(len(node.free)):
-            left -= node.take(left, s)
+    for s in (ANY, *(() if ask.enforce else node.sockets)):
+        left -= node.take(left, s)
+    return len(node.chosen) >= want
 
 
-def _of_job(ask: types.Ask, node: Node, want: int) -> None:
+def _of_job(ask: types.Ask, nodes: Sequence[Pools]) -> bool:
+    """GPUs of the whole job: each node in turn leaves one for every later node; then what is still short."""
+    taken = 0
+    for position, node in enumerate(nodes):
+        want = _share(ask, node, ask.P - taken - (len(nodes) - position - 1))
+        if ask.release == R22:
+            gpus_22.of_job(node, want)
+        elif node.linked and want > 1:
+            _best_linked(node, want)
+        else:
+            _by_cores(node, want)
+        taken += len(node.chosen)
     if ask.release == R22:
-        _old_fill_any(node, want)
-        first = next((s for s in node.with_cores if node.free[s]), None)
-        if len(node.chosen) < want and first is not None:
-            node.pick(node.free[first][0], first)
-        near = list(node.chosen)
-        for level in range(4, -1, -1):
-            for s in node.with_cores:
-                for i in sorted(node.free[s], reverse=node.linked):
-                    if len(node.chosen) < want and _level(node, near, i) >= level:
-                        node.pick(i, s)
+        taken += gpus_22.rest_of_job(nodes, ask.P - taken)
+    for node in nodes:
+        for s in (ANY, *node.sockets):
+            taken += node.take(ask.P - taken, s)
+    return taken >= ask.P
+
+
+def _share(ask: types.Ask, node: Pools, want: int) -> int:
+    """At most what the node contributes, and what its cores can serve."""
+    offer = node.picked.offer
+    want = min(want, node.picked.gpus if ask.release >= R24 else offer.gpus)
+    if offer.g:
+        t = node.machine.threads if ask.release == R22 else ask.t(node.machine)
+        want = min(want, node.K * t // offer.g)
+    return max(0, want)
+
+
+def _best_linked(node: Pools, want: int) -> None:
+    """[24+] all free GPUs of sockets with cores, less those that are least linked to one of the best pair."""
+    kept = sorted(i for s in node.used for i in node.free(s))
+    pairs = [(-node.links(i, j), i) for i in kept for j in kept if i < j]
+    if not pairs and not kept:
         return
-    if not node.linked or want <= 1:
-        _per_node(ask, node, want, others=False)
-        return
-    pool = sorted(i for s in node.with_cores for i in node.free[s])
-    if not pool:
-        return
-    best = max(((node.links(i, j), -i, -j) for i in pool for j in pool if i < j), default=(0, 0, 0))
-    keep = -best[1]
-    kept = list(pool)
+    keep = min(pairs)[1] if pairs else kept[0]
     while len(kept) > want:
-        drop = min((i for i in kept if i != keep), key=lambda i: (node.links(keep, i), i))
-        kept.remove(drop)
+        kept.remove(min((i for i in kept if i != keep), key=lambda i: (node.links(keep, i), i)))
+    home = {i: s for s in node.used for i in node.free(s)}
     for i in kept:
-        for s in node.with_cores:
-            if i in node.free[s]:
-                node.pick(i, s)
-
-
-def _old_rest(ask: types.Ask, nodes: Sequence[Node], taken: int) -> int:
-    for node in nodes:
-        if not node.chosen and taken < ask.P:
-            for s in (-1, *node.without, *node.with_cores):
-                if node.pool(s):
-                    node.pick(node.pool(s)[0], s)
-                    taken += 1
-                    break
-    for node in nodes:
-        before = len(node.chosen)
-        _old_by_links(node, before + ask.P - taken, [list(range(-1, len(node.free)))], lowest=True)
-        taken += len(node.chosen) - before
-    return taken
-
-
-def _old_fill_any(node: Node, want: int) -> None:
-    while len(node.chosen) < want and node.free_any:
-        node.pick(node.free_any[0], -1)
-
-
-def _old_per_node(ask: types.Ask, node: Node, want: int) -> None:
-    if node.free_any and want:
-        node.pick(node.free_any[0], -1)
-    for s in node.with_cores:
-        if len(node.chosen) < want and node.free[s]:
-            node.pick(node.free[s][0], s)
-    _old_by_links(node, want, [[-1, *node.with_cores], node.without])
-
-
-def _old_by_links(node: Node, want: int, groups: list[list[int]], lowest: bool = False) -> None:
-    near = sorted(node.chosen)[:1] if lowest else list(node.chosen)
-    for group in groups:
-        for level in range(4, -1, -1):
-            for s in group:
-                for i in list(node.pool(s)):
-                    if len(node.chosen) < want and _level(node, near, i) >= level:
-                        node.pick(i, s)
-
-
-def _level(node: Node, near: Sequence[int], i: int) -> int:
-    most = max((max(d.links, default=0) for d in node.machine.devices), default=0)
-    best = max((node.links(j, i) for j in near), default=0)
-    return best if most <= 4 else best * 4 // most
+        node.pick(i, home[i])

@@ -5,50 +5,71 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from placer.slurm_model import gpus, nodes, tasks, types, usable
-from placer.slurm_model.release import R22, R24, R26
+from placer.slurm_model.pools import Pools
+from placer.slurm_model.release import R22
+from placer.slurm_model.search import Picked
 from placer.topology import fabric as fabrics
 from placer.topology import types as topo
 
 
-def predict(machines: Sequence[types.Machine], loads: Sequence[types.NodeLoad], fabric: topo.Fabric, ask: types.Ask) -> types.Choice:
-    if ask.impossible:
-        return types.Choice(types.Verdict.NEVER, why=ask.impossible)
+def predict(
+    machines: Sequence[types.Machine], loads: Sequence[types.NodeLoad], fabric: topo.Fabric, ask: types.Ask
+) -> types.Choice:
+    """What a job gets now on these nodes, which are those of its partition in the order of slurm.conf.
+
+    `loads[i]`: what is held on `machines[i]`. A fabric that names none of the nodes is no topology plugin. The job is
+    alone: nobody waits before it. It never runs if it would not on the empty nodes either.
+    """
+    if ask.refused:
+        return types.Choice(types.Verdict.NEVER, why=ask.refused)
     leaves = _leaves(machines, fabric)
-    if not _pick(machines, [types.NodeLoad()] * len(machines), leaves, ask):
-        return types.Choice(types.Verdict.NEVER)
+    if _pick(machines, [types.NodeLoad()] * len(machines), leaves, ask) is None:
+        return types.Choice(types.Verdict.NEVER, why="no set of these nodes, were they empty, holds the job")
     picked = _pick(machines, loads, leaves, ask)
     if picked is None:
-        return types.Choice(types.Verdict.WAITS)
-    picked.sort(key=lambda p: p.offer.node.index)
-    spread = tasks.spread(ask, picked, ask.P or len(picked) * ask.per_node or sum(ask.per_sock * min(ask.s, sum(f > 0 for f in p.offer.node.f) or 1) for p in picked) or sum(p.gpus for p in picked))
-    if spread is None:
-        return types.Choice(types.Verdict.WAITS, why="tasks")
-    cores = []
-    for p, count in zip(picked, spread):
-        found = tasks.cores_of(ask, p, count)
-        if found is None:
-            return types.Choice(types.Verdict.NEVER if ask.release == R22 else types.Verdict.WAITS, why="cores")
-        cores.append(found)
-    chosen = gpus.choose(ask, [gpus.Node(ask, p, c, k) for p, c, k in zip(picked, cores, spread)])
+        return types.Choice(types.Verdict.WAITS, why="no set of nodes holds the job now")
+    return _fill(sorted(picked, key=lambda node: node.offer.node.index), ask)
+
+
+def _pick(
+    machines: Sequence[types.Machine],
+    loads: Sequence[types.NodeLoad],
+    leaves: Sequence[frozenset[str]] | None,
+    ask: types.Ask,
+) -> list[Picked] | None:
+    opened = [usable.open_node(ask, machine, load, i) for i, (machine, load) in enumerate(zip(machines, loads, strict=True))]
+    return nodes.choose(ask, [node for node in opened if node is not None], leaves)
+
+
+def _fill(picked: Sequence[Picked], ask: types.Ask) -> types.Choice:
+    """Tasks, cores and GPUs on the nodes; each step may leave the job waiting although its nodes are found."""
+    counts = tasks.spread(ask, picked)
+    if counts is None:
+        return types.Choice(types.Verdict.WAITS, why="the tasks do not all fit the CPUs counted for them")
+    pools = []
+    cpus = []
+    for node, count in zip(picked, counts, strict=True):
+        cores = tasks.cores_of(ask, node, count)
+        if cores is None:
+            held = ask.release == R22
+            why = "cores and CPUs disagree: the job is held" if held else "the cores do not suffice"
+            return types.Choice(types.Verdict.NEVER if held else types.Verdict.WAITS, why=why)
+        pools.append(Pools(ask, node, cores, count))
+        cpus.append(_cpu_ids(node.offer.node.machine, cores))
+    chosen = gpus.choose(ask, pools) if ask.wants_gpus or ask.exclusive else [()] * len(pools)
     if chosen is None:
-        return types.Choice(types.Verdict.WAITS, why="gpus")
-    grants = []
-    for p, c, k, g in zip(picked, cores, spread, chosen):
-        m = p.offer.node.machine
-        ids = tuple(core * m.threads + thread for core in sorted(sum(c, [])) for thread in range(m.threads))
-        grants.append(types.NodeGrant(m.name, tuple(g), ids, k))
-    return types.Choice(types.Verdict.RUNNING, tuple(grants))
+        return types.Choice(types.Verdict.WAITS, why="the GPUs near the cores do not suffice")
+    grants = zip(pools, chosen, cpus, counts, strict=True)
+    return types.Choice(types.Verdict.RUNNING, tuple(types.NodeGrant(p.machine.name, g, c, n) for p, g, c, n in grants))
 
 
-def _pick(machines: Sequence[types.Machine], loads: Sequence[types.NodeLoad], leaves: list[frozenset[str]] | None, ask: types.Ask) -> list[nodes.Picked] | None:
-    opened = [o for i, (m, l) in enumerate(zip(machines, loads)) if (o := usable.node(ask, m, l, i)) is not None]
-    picked = nodes.choose(ask, opened, leaves)
-    if picked and ask.release == R22 and 0 < ask.n < len(picked):
-        return None
-    return picked
+def _cpu_ids(machine: types.Machine, cores: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """CPU ids of whole cores; those of a socket follow each other."""
+    threads = range(machine.threads)
+    return tuple(core * machine.threads + thread for of_socket in cores for core in of_socket for thread in threads)
 
 
 def _leaves(machines: Sequence[types.Machine], fabric: topo.Fabric) -> list[frozenset[str]] | None:
-    leaves = [frozenset(d.nodes) for d in fabrics.domains_of(fabric, 0)]
-    named = frozenset().union(*leaves) if leaves else frozenset()
-    return leaves if any(m.name in named for m in machines) else None
+    """Node names below each leaf switch, None where the fabric names none of the nodes."""
+    leaves = [frozenset(domain.nodes) for domain in fabrics.domains_of(fabric, 0)]
+    return leaves if any(machine.name in leaf for machine in machines for leaf in leaves) else None

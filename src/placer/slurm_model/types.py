@@ -1,6 +1,6 @@
-"""The nouns of the model. Frozen; symbols are those of the rules: see `Ask`.
+"""The nouns of the model. Frozen; the symbols of `Ask` are those of the rules that the other modules carry out.
 
-CPU ids are Slurm's own: `core * threads + thread`, cores counted socket by socket. Whole cores are given.
+CPU ids are Slurm's own: `core * threads + thread`, cores counted socket by socket. Cores are given whole.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from placer.slurm_model.release import Release
 
 
 class Device(msgspec.Struct, frozen=True):
-    """One GPU; its place in `Machine.devices` is its index. `links[j]`: links to GPU j as in gres.conf, () = not told.
+    """One GPU; its place in `Machine.devices` is its index.
 
-    `socket` is None where `Cores=` does not tie it to one socket.
+    `socket` is None where gres.conf ties it to no single socket; `links[j]` are its links to GPU j, () = not told.
     """
 
     type: str | None = None
@@ -39,9 +39,13 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         """Cores of the node."""
         return self.sockets * self.cores_per_socket
 
+    def cores_of(self, socket: int) -> range:
+        """Core numbers of one socket."""
+        return range(socket * self.cores_per_socket, (socket + 1) * self.cores_per_socket)
+
 
 class NodeLoad(msgspec.Struct, frozen=True):
-    """What jobs hold on a node now: GPU indices, cores (in whole), memory."""
+    """What jobs hold on a node now: GPU indices, cores, memory."""
 
     gpus: frozenset[int] = frozenset()
     cores: frozenset[int] = frozenset()
@@ -49,11 +53,11 @@ class NodeLoad(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of a submission. 0 = not said; what is not said may follow from the rest (`ask.build`)."""
+    """The numbers of a submission, all of them derived (`ask.build`). 0 = not said, if not noted otherwise."""
 
     release: Release
     n: int = 0  # tasks; 0 = unknown
-    n_set: bool = False  # Slurm took n as given
+    n_set: bool = False  # Slurm counts n as given
     cpt: int = 1  # CPUs per task
     npn: int = 0  # tasks per node
     nps: int = 0  # tasks per socket
@@ -71,11 +75,10 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     memory_mib: int = 0  # of each node
     nodes: int = 1  # least number of nodes
     nodes_max: int | None = None  # None = no limit
-    nodes_said: bool = False  # by -N
     required: tuple[str, ...] = ()  # nodes that the job must hold
     min_cpus: int = 1  # CPUs of the whole job
     pn_min: int = 1  # CPUs of each node
-    impossible: str | None = None  # why Slurm refuses the options together
+    refused: str | None = None  # why Slurm refuses the options together
 
     def t(self, machine: Machine) -> int:
         """Threads used of each core."""
@@ -93,7 +96,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(enum.StrEnum):
-    """What becomes of a job: it starts now, it waits, or it can never run as it was asked for."""
+    """What becomes of a job: it starts now, it waits, or it never runs as it was asked for."""
 
     RUNNING = "running"
     WAITS = "waits"
@@ -101,7 +104,7 @@ class Verdict(enum.StrEnum):
 
 
 class NodeGrant(msgspec.Struct, frozen=True):
-    """What a job gets on one node."""
+    """What a job gets on one node. All tuples ascend."""
 
     node: str
     gpus: tuple[int, ...]
