@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -190,10 +191,58 @@ def programs(release: Release, environ: Mapping[str, str]) -> Iterator[pathlib.P
         yield folder
 
 
+@contextlib.contextmanager
+def python(release: Release, environ: Mapping[str, str], *shared: pathlib.Path) -> Iterator[list[str]]:
+    """The words before arguments of a Python of that release's suite that has what placer and its tests need.
+
+    It runs in the directory in which the tests were started, and sees the paths in `shared`. Raises NotHereError.
+    """
+    cache = cache_directory(environ)
+    root = root_of(release, cache)
+    project = tomllib.loads(pathlib.Path("pyproject.toml").read_text())
+    wanted = [*project["project"]["dependencies"], *project["dependency-groups"]["test"]]
+    venv = cache / f"python-{root.name}-{hashlib.sha256(repr(wanted).encode()).hexdigest()[:12]}"
+    draft = venv.with_name(f"python-{release.suite}.draft")
+    with (cache / f"python-{release.suite}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not venv.exists():
+            for old in cache.glob(f"python-{release.suite}*/"):
+                shutil.rmtree(old)
+            draft.mkdir()
+            with entered(root, pathlib.Path(tempfile.gettempdir()), draft, *_for_pip(environ)) as inside:
+                _install(inside, draft, wanted)
+            draft.rename(venv)
+    here = pathlib.Path.cwd()
+    seen = [path for path in (pathlib.Path(tempfile.gettempdir()), here, venv, *shared) if path.exists()]
+    with entered(root, *seen) as inside:
+        yield [*inside, "/usr/bin/env", "-C", str(here), f"PYTHONPATH={here}/src:{venv}", "/usr/bin/python3"]
+
+
+def _for_pip(environ: Mapping[str, str]) -> list[pathlib.Path]:
+    """What pip is told on this machine: its configuration, the certificates, a directory of wheels."""
+    names = ["/etc/pip.conf", "/etc/ssl/certs", environ.get("PIP_CERT", ""), environ.get("PIP_FIND_LINKS", "")]
+    return [path for name in names if name.startswith("/") and (path := pathlib.Path(name)).exists()]
+
+
+def _install(inside: list[str], folder: pathlib.Path, wanted: list[str]) -> None:
+    """Put packages into a directory for PYTHONPATH, with the pip of a throw-away environment."""
+    for argv in (
+        ["/usr/bin/python3", "-m", "venv", f"{folder}/.venv"],
+        [f"{folder}/.venv/bin/pip", "install", "--quiet", "--target", str(folder), *wanted],
+    ):
+        done = subprocess.run([*inside, *argv], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise NotHereError(f"no Python packages for this suite: {done.stderr.strip()[-400:]}")
+    shutil.rmtree(folder / ".venv")
+
+
 def _made(release: Release) -> str:
     begin = time.monotonic()
     try:
         root = root_of(release, cache_directory(os.environ))
+        if release == NEWER[-1]:
+            with python(release, os.environ):
+                pass
     except NotHereError as error:
         return f"Slurm {release.name} is not here: {error}"
     return f"Slurm {release.name} is in {root} ({time.monotonic() - begin:.0f} s)"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from tests.slurm import releases
 
 from placer import ranges
 from placer.cluster import recording as recordings
@@ -121,3 +124,24 @@ def test_advice_comes_true(slurm_release: Cluster, tmp_path: pathlib.Path) -> No
     text = slurm_release.run("scontrol", "show", "job", "-d", job)
     given = re.findall(r"^\s+Nodes=(\S+) .*GRES=gpu:\w+:\d+\(IDX:([\d,-]+)\)", text, re.MULTILINE)
     assert given == [("gpu[03-04]", "0-3")]
+
+
+def test_a_killed_test_run_leaves_nothing_mounted(slurm_release: Cluster, request: pytest.FixtureRequest) -> None:
+    name = request.node.callspec.params["release_session"]
+    if name == "installed":
+        pytest.skip("the installed release needs no root of its own")
+    code = (
+        "import os, signal\n"
+        "from tests.slurm import releases\n"
+        f"release = next(release for release in releases.NEWER if release.name == {name!r})\n"
+        "with releases.entered(releases.root_of(release, releases.cache_directory(os.environ))) as words:\n"
+        "    print(words[1], flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    holder = pathlib.Path(done.stdout.strip().removeprefix("--mount=")).parent.parent
+    assert holder.parent == pathlib.Path("/proc")
+    slurm_release.until(lambda: "" if holder.exists() else "gone", seconds=10)
+    cache = releases.cache_directory(os.environ)
+    assert str(cache) not in pathlib.Path("/proc/self/mounts").read_text()
