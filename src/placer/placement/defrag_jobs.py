@@ -82,6 +82,7 @@ def fleet(site: job.Site, *, move_all: bool) -> Fleet:
     kept: list[tuple[str, str]] = []
     room = queue_jobs.room_of(site.free, types)
     whole = queue_jobs.room_of(queue_jobs.emptied(site.free), types)
+    room[:, [at for at, node in enumerate(site.free.nodes) if _overbooked(node)]] = 0
     for one in site.snapshot.jobs:
         if not one.allocations:
             continue
@@ -113,12 +114,19 @@ def _stays(site: job.Site, one: cluster.Job, *, move_all: bool) -> str | None:
         return "it is not preemptible"
     if any(a.gpus is None or a.node not in site.free.positions for a in one.allocations):
         return "what it holds is not known"
+    if any(_overbooked(site.free.nodes[site.free.positions[a.node]]) for a in one.allocations):
+        return "a node of it has given more than it has"
     nodes = [site.snapshot.nodes[site.free.positions[a.node]] for a in one.allocations]
     if any(node.condition is not cluster.NodeCondition.UP for node in nodes):
         return "a node of it takes no work"
     if any(len(_types(node, a)) > 1 for node, a in zip(nodes, one.allocations, strict=True)):
         return "it holds GPUs of several types"
     return None
+
+
+def _overbooked(free: capacity.FreeNode) -> bool:
+    """Whether what leaves a node need not be free then."""
+    return free.cpus < 0 or free.memory_mib < 0 or free.gpu_mask.bit_count() < free.unplaced
 
 
 def _types(node: cluster.NodeState, held: cluster.Allocation) -> set[str]:

@@ -434,16 +434,24 @@ def _placed(
 
 
 def overdrawn(free: capacity.Capacity, allocations: Sequence[cluster.Allocation]) -> str | None:
-    """The first node that would have to give more than is free; None when all the allocations fit together."""
-    by_name = {node.node.name: node for node in free.nodes}
+    """The first node that would have to give more than is free; None when all the allocations fit together.
+
+    What a node lacks already counts only for those that take more of it.
+    """
     taken: dict[str, int] = {}
     for allocation in allocations:
         mask = sum(1 << gpu for gpu in allocation.gpus or ())
-        if mask & ~by_name[allocation.node].gpu_mask or mask & taken.get(allocation.node, 0):
+        usable = free.nodes[free.positions[allocation.node]].gpu_mask
+        if mask & ~usable or mask & taken.get(allocation.node, 0):
             return allocation.node
         taken[allocation.node] = taken.get(allocation.node, 0) | mask
-    for node in free.apply(allocations).nodes:
-        short = node.cpus < 0 or node.memory_mib < 0 or node.gpu_mask.bit_count() < node.unplaced
-        if short and node != by_name[node.node.name]:
-            return node.node.name
+    after = free.apply(allocations)
+    for allocation in allocations:
+        left = after.nodes[after.positions[allocation.node]]
+        if (
+            (allocation.gpu_count and left.gpu_mask.bit_count() < left.unplaced)
+            or (allocation.cpus and left.cpus < 0)
+            or (allocation.memory_mib and left.memory_mib < 0)
+        ):
+            return allocation.node
     return None

@@ -127,3 +127,14 @@ def test_migration_shuffled_snapshot_gives_the_same_plan() -> None:
         mixed = snapshot(*draw.sample(THREE, len(THREE)))
         nodes = tuple(draw.sample(mixed.nodes, 3))
         assert migration.make_room(msgspec.structs.replace(mixed, nodes=nodes), PENDING.request) == first
+
+
+def test_migration_leaves_a_node_alone_that_has_given_more_than_it_has() -> None:
+    """gpu1's jobs hold more memory than it has, so what job 1 gives back would not be free."""
+    over = job(
+        "1", "gpu1", (0,), allocations=(cluster.Allocation("gpu1", gpus=(0,), gpu_count=1, cpus=1, memory_mib=90),)
+    )
+    jobs = (over, job("2", "gpu2", (0, 1, 2)), job("3", "gpu3", tuple(range(8)), preemptible=False))
+    found = migration.make_room(snapshot(*jobs), cluster.JobRequest(nodes=1, gpus_per_node=8))
+    assert found.solve.termination is plan.Termination.INFEASIBLE
+    assert "job 1 stays: a node of it has given more than it has" in found.notes
