@@ -1,4 +1,4 @@
-"""Becoming sbatch: the program that PATH finds, with the environment, streams and signals of a direct call."""
+"""Becoming sbatch, salloc or srun: what PATH finds, with the environment, streams and signals of a direct call."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _GUARD: Final = "_PLACER_SBATCH"
 """PID and paths, `:` between: set only for an sbatch that is itself a script, which may call placer again."""
 
 
-def sbatch_path(environ: Mapping[str, str], skip: Sequence[str] = ()) -> str:
-    """The first `sbatch` on PATH that is neither placer itself nor in `skip`. Raises CommandMissingError."""
+def path_of(program: str, environ: Mapping[str, str], skip: Sequence[str] = ()) -> str:
+    """The first `program` on PATH that is neither placer itself nor in `skip`. Raises CommandMissingError."""
     me = os.path.realpath(sys.argv[0])
     for folder in environ.get("PATH", os.defpath).split(os.pathsep):
-        path = os.path.join(folder or ".", "sbatch")  # noqa: PTH118 - as the shell joins them
+        path = os.path.join(folder or ".", program)  # noqa: PTH118 - as the shell joins them
         if path not in skip and os.access(path, os.X_OK) and os.path.isfile(path) and os.path.realpath(path) != me:  # noqa: PTH113
             return path
-    raise errors.CommandMissingError("`sbatch` is not on PATH", hint="module load slurm, or use a login node")
+    raise errors.CommandMissingError(f"`{program}` is not on PATH", hint="module load slurm, or use a login node")
 
 
 def tried(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -56,7 +56,8 @@ def _ancestors() -> set[int]:
 
 
 def become(path: str, words: Sequence[str], added: Sequence[str], skip: Sequence[str]) -> NoReturn:
-    """Replace this process by `sbatch ADDED… WORDS…`. Raises CommandFailedError when the system refuses."""
+    """Replace this process by `PROGRAM ADDED… WORDS…`. Raises CommandFailedError when the system refuses."""
+    program = os.path.basename(path)  # noqa: PTH119
     sys.stdout.flush()
     sys.stderr.flush()
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # the interpreter ignores them, sbatch must not inherit that
@@ -68,9 +69,9 @@ def become(path: str, words: Sequence[str], added: Sequence[str], skip: Sequence
         environment[os.fsencode(_GUARD)] = os.fsencode(mark)
     if added:
         with contextlib.suppress(OSError):  # too long with what we add: go on without it
-            _execute(path, ["sbatch", *added, *words], environment)
+            _execute(path, [program, *added, *words], environment)
     try:
-        _execute(path, ["sbatch", *words], environment)
+        _execute(path, [program, *words], environment)
     except OSError as error:
         raise errors.CommandFailedError(f"cannot run {errors.printable(path)}: {error.strerror}") from None
 

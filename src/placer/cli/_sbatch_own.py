@@ -43,13 +43,17 @@ OPTIONS: Final = (
 )
 
 
-def take(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[Own, list[str]]:
+def take(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    options: tuple[sbatch_options.Option, ...] = sbatch_options.OPTIONS,
+) -> tuple[Own, list[str]]:
     """Take placer's own options out of the words after `placer sbatch`; the others stay as they are, in their order.
 
     Own options are known only where sbatch would look for an option: not behind the script, not as an argument of
     another option. Raises UsageError for one that does not exist or lacks its value.
     """
-    table = sbatch_options.OPTIONS + OPTIONS
+    table = options + OPTIONS
     said: dict[str, str | None] = {}
     ours: set[int] = set()
     start = 0
