@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Read = Callable[[list[str]], "submissions.Submission"]
-"""What the words after the program's name ask for. Raises InputError for what the program would refuse."""
+Read = Callable[[list[str]], "submissions.Submission | None"]
+"""What the words after the program's name ask for; None where there is nothing to advise on.
+
+Raises InputError for what the program would refuse.
+"""
 
 
 class PassThrough(click.Command):
@@ -110,6 +113,10 @@ def _added(own: _sbatch_own.Own, words: list[str], read: Read) -> tuple[str, ...
 
 def _advised(own: _sbatch_own.Own, words: list[str], read: Read) -> tuple[str, ...]:
     found = read(words)
+    if found is None:
+        if own.explain:
+            _say("nothing is added: no job of its own, or one that is left to Slurm")
+        return ()
     _tell(own, _findings(found))
     reason = _no_advice(found)
     if reason is not None:
