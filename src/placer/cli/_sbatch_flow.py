@@ -164,7 +164,7 @@ def _no_advice(found: Any) -> str | None:
 
 def _findings(found: Any) -> list[str]:
     """Findings in words, the most important first; what is only not understood interests those who ask."""
-    order = ("overridden", "near-miss", "hides-peers", "whole-memory", "conflict", "not-understood")
+    order = ("overridden", "near-miss", "hides-peers", "whole-memory", "conflict", "lint", "not-understood")
     ranked = sorted(found.findings, key=lambda finding: order.index(finding.concern))
     name = found.script or "script"
     return [f"{f'{name}:{one.line}: ' if one.line else ''}{one.text}; {one.hint}" for one in ranked]

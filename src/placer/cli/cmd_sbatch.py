@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 import click
+import msgspec
 
 from placer.cli import _sbatch_exec, _sbatch_flow
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from placer.slurm import submission_types as submissions
 
 _NO_SCRIPT: Final = frozenset({"wrap", "help", "usage", "version"})
+
+_LONGEST_FOR_LINT: Final = 1 << 18
+"""Bytes; a longer script is submitted without remarks on its text rather than late."""
 
 EXAMPLES: Final = (
     "\b\nExamples:\n"
@@ -51,4 +55,31 @@ def _read(words: list[str]) -> submissions.Submission:
     line = submission.command_line(words)
     from_stdin = line.rest >= len(words) and not any(one.option.name in _NO_SCRIPT for one in line.first.given)
     data = _sbatch_exec.standard_input() if from_stdin else b""
-    return submission.read(words, os.environ, submission_files.reader(os.environ, data))
+    read_script = submission_files.reader(os.environ, data)
+    taken: list[bytes] = []
+
+    def remember(name: str | None) -> bytes:
+        taken.append(read_script(name))
+        return taken[-1]
+
+    found = submission.read(words, os.environ, remember)
+    remarks = _remarks(taken[0], found.script or "standard input", words[: line.rest]) if taken else ()
+    return msgspec.structs.replace(found, findings=(*found.findings, *remarks))
+
+
+def _remarks(data: bytes, name: str, options: list[str]) -> tuple[submissions.Finding, ...]:
+    """What lint sees in the text of a script beyond the findings of reading it; nothing about a script too long."""
+    from placer.slurm import lint
+    from placer.slurm import lint_types as rules
+    from placer.slurm import submission_types as submissions
+
+    if len(data) > _LONGEST_FOR_LINT or ":" in options:
+        return ()
+    wanted = {
+        rules.Rule.CUT, rules.Rule.NOT_EXPANDED, rules.Rule.IGNORED, rules.Rule.SWITCH_WAIT, rules.Rule.UNEVEN,
+    }  # fmt: skip
+    return tuple(
+        submissions.Finding(submissions.Concern.LINT, remark.text, remark.fix or remark.why, remark.line)
+        for remark in lint.check(data, name, environ=os.environ, argv=options).remarks
+        if remark.rule in wanted
+    )

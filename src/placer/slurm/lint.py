@@ -5,7 +5,7 @@ A script that sbatch would refuse is read on without the lines that it refuses, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -45,10 +45,14 @@ def check(
     source: str = "script",
     *,
     environ: Mapping[str, str],
+    argv: Sequence[str] = (),
     site: types.Site | None = None,
     read_names: submissions.ReadNames = submission_files.read_file,
 ) -> Report:
-    """Remarks on a script that is submitted with this environment; total, whatever the bytes."""
+    """Remarks on a script that is submitted with these options before it and this environment; total over the bytes.
+
+    Options in `argv` that sbatch refuses are a remark too.
+    """
     shift, found = 0, []
     if b"\r\n" in data:
         found.append(_dos(data))
@@ -58,7 +62,7 @@ def check(
         data, shift = _SHEBANG.encode() + b"\n" + data, 1
     refused = bool(found)
     try:
-        inner = _Checker(source, environ, site or types.Site(), read_names).check(data)
+        inner = _Checker(source, environ, tuple(argv), site or types.Site(), read_names).check(data)
     except errors.ParseError as error:
         inner = Report((_refusal(error),), refused=True)
     found += (_moved(remark, shift) for remark in inner.remarks)
@@ -111,11 +115,13 @@ class _Checker:
         self,
         source: str,
         environ: Mapping[str, str],
+        argv: tuple[str, ...],
         site: types.Site,
         read_names: submissions.ReadNames,
     ) -> None:
         self.source = source
         self.environ = environ
+        self.argv = argv
         self.site = site
         self.read_names = read_names
 
@@ -146,7 +152,7 @@ class _Checker:
         """The submission; lines that sbatch refuses are noted and left out."""
         for _ in range(_MOST_REFUSALS):
             try:
-                return submission.read(["script"], self.environ, _giving(data), self.read_names)
+                return submission.read([*self.argv, "script"], self.environ, _giving(data), self.read_names)
             except errors.ParseError as error:
                 refusals.append(_refusal(error))
                 lines = data.split(b"\n")

@@ -33,6 +33,7 @@ class Concern(enum.StrEnum):
     NOT_UNDERSTOOD = "not-understood"  # part of the request that placer cannot judge
     HIDES_PEERS = "hides-peers"  # ranks of a node do not see each other's GPUs
     WHOLE_MEMORY = "whole-memory"  # whole nodes, but not their memory
+    LINT = "lint"  # a remark of the script's lint that is none of these
 
 
 class Finding(msgspec.Struct, frozen=True):

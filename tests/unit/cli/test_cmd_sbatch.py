@@ -398,6 +398,12 @@ def test_strict_does_not_submit_a_job_that_never_fits(world: World) -> None:
         ("#SBATCH -N2\nset -e\n#SBATCH -n4", b"job.sh:4: `#SBATCH -n4` stands after the first command (line 3)"),
         ("#SBATCH --exclusive -N1", b"job.sh:2: `--exclusive` gives all CPUs and GPUs"),
         ("#SBATCH -p a", b"SBATCH_PARTITION=gpu in the environment overrides `-p a`"),
+        ("#SBATCH -J a#b", b'job.sh:2: `a#b` is read as `a`; #SBATCH -J "a#b"'),
+        (
+            "#SBATCH -o $USER.out",
+            b"job.sh:2: `$USER.out` of `--output` stays as it is written; #SBATCH --output=%u.out",
+        ),
+        ("#SBATCH -N2 --gpus=8", b"job.sh:2: `--gpus=8` over 2 nodes may be dealt out unevenly"),
     ],
 )
 def test_sbatch_warns_of_what_hurts_in_one_line(world: World, script: str, warning: bytes) -> None:
