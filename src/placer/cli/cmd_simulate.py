@@ -11,6 +11,7 @@ BENCHMARKS: Final[dict[str, tuple[str, str]]] = {
     "openb": ("_simulate_openb", "Packing policies on the public GPU cluster trace"),
     "merge": ("_simulate_merge", "Join the partial results of a split run"),
     "allocator": ("_simulate_allocator", "What NVIDIA's device plugin may answer"),
+    "slurm": ("_simulate_slurm", "Nodes, GPUs and CPUs that Slurm itself chooses, by release"),
     "mapa": ("_simulate_mapa", "GPU sets on one multi-GPU server, against published policies"),
 }
 """Name -> (module in placer.cli with a click command called `command`, one line of help)."""

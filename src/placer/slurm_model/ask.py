@@ -70,7 +70,11 @@ def _sockets(request: cluster.JobRequest, release: Release) -> tuple[int, bool, 
         return s, one_thread, None
     if release >= R26:
         return s, False, None
-    return 0, one_thread, "GPUs per socket need sockets per node, which the hint undoes" if _per_socket(request) else None
+    return (
+        0,
+        one_thread,
+        "GPUs per socket need sockets per node, which the hint undoes" if _per_socket(request) else None,
+    )
 
 
 def _per_socket(request: cluster.JobRequest) -> bool:
@@ -87,7 +91,7 @@ def _tasks(
     if release == R22 and npn:
         return nodes * npn, True
     # A node list without -N counts as one node here. [24+] tasks per node put these rules out of force.
-    fixed = pinned or (request.nodes is not None and request.nodes_max is None)
+    fixed = request.nodes_max is None and (pinned or request.nodes is not None)
     if fixed and not npn and s:
         return nodes * s, True
     if fixed and not npn and one_thread:

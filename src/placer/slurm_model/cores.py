@@ -9,7 +9,7 @@ import dataclasses
 import math
 
 from placer.slurm_model import types
-from placer.slurm_model.release import R22, R24, R26
+from placer.slurm_model.release import R24, R26
 from placer.slurm_model.usable import INFINITE, Open
 
 
@@ -137,7 +137,7 @@ class _Narrowing:
             if bound and not node.cores[s]:
                 continue
             self.have += c
-            self.need[s] = not enough and (c > 0 or not self.new) or (self.new and node.any > 0)
+            self.need[s] = (not enough and (c > 0 or not self.new)) or (self.new and node.any > 0)
             if (self.have >= self.cap or self.have >= ask.per_node > 0) and (self.new or not node.any):
                 enough = True
 
@@ -149,7 +149,9 @@ class _Narrowing:
         if ask.nps and ask.one_node and ask.n > ask.nps * serving:
             return False
         if self.g:
-            self.have = min(self.have, self.cap, cpus // self.g, ask.per_node if self.new and ask.per_node else INFINITE)
+            self.have = min(
+                self.have, self.cap, cpus // self.g, ask.per_node if self.new and ask.per_node else INFINITE
+            )
             if self.have < max(1, ask.per_node, ask.per_task):
                 return False
             if self.new:

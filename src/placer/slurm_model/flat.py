@@ -47,9 +47,12 @@ def _offers(search: Search, run: Sequence[Open]) -> list[Offer]:
 
 
 def _rank(search: Search, run: Sequence[Open]) -> tuple[object, ...]:
-    """Lowest weight; then a run that suffices, with the fewest CPUs; else the one with the most CPUs; then the first."""
+    """Lowest weight; then runs that suffice, fewest CPUs first; then those that do not, most CPUs first."""
     offers = _offers(search, run)
-    cpus, enough = sum(offer.cpus for offer in offers), suffice(offers, search.nodes_left, search.cpus_left, search.gpus_left)
+    cpus, enough = (
+        sum(offer.cpus for offer in offers),
+        suffice(offers, search.nodes_left, search.cpus_left, search.gpus_left),
+    )
     return weight(run[0]), not enough, cpus if enough else -cpus, run[0].index
 
 

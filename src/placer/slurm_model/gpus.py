@@ -17,17 +17,17 @@ def choose(ask: types.Ask, nodes: Sequence[Pools]) -> list[tuple[int, ...]] | No
     """
     if ask.exclusive:
         every = [tuple(range(len(node.machine.devices))) for node in nodes]
-        return None if ask.release >= R26 and ask.P > sum(map(len, every)) else every
+        return None if ask.release >= R26 and sum(map(len, every)) < ask.P else every
     if ask.per_task:
         tasks = [_tasks_of_sockets(ask, node) for node in nodes]
         if ask.release >= R24 and sum(map(sum, tasks)) < ask.n:
             return None
-        served = all([_of_tasks(ask, node, counts) for node, counts in zip(nodes, tasks, strict=True)])
+        served = [_of_tasks(ask, node, counts) for node, counts in zip(nodes, tasks, strict=True)]
     elif ask.per_node or ask.per_sock:
-        served = all([_of_node(ask, node) for node in nodes])
+        served = [_of_node(ask, node) for node in nodes]
     else:
-        served = _of_job(ask, nodes)
-    return [tuple(sorted(node.chosen)) for node in nodes] if served or ask.release < R26 else None
+        served = [_of_job(ask, nodes)]
+    return [tuple(sorted(node.chosen)) for node in nodes] if all(served) or ask.release < R26 else None
 
 
 def _of_node(ask: types.Ask, node: Pools) -> bool:

@@ -10,9 +10,7 @@ from placer.slurm_model.search import Picked, Search
 from placer.slurm_model.usable import Open
 
 
-def choose(
-    ask: types.Ask, usable: Sequence[Open], leaves: Sequence[frozenset[str]] | None
-) -> list[Picked] | None:
+def choose(ask: types.Ask, usable: Sequence[Open], leaves: Sequence[frozenset[str]] | None) -> list[Picked] | None:
     """The nodes in the order in which they were taken, None where the job cannot start.
 
     `usable` in node order; `leaves`: node names below each leaf switch, None = no topology plugin.
@@ -25,9 +23,7 @@ def choose(
     return picked
 
 
-def _choose(
-    ask: types.Ask, usable: Sequence[Open], leaves: Sequence[frozenset[str]] | None
-) -> list[Picked] | None:
+def _choose(ask: types.Ask, usable: Sequence[Open], leaves: Sequence[frozenset[str]] | None) -> list[Picked] | None:
     if ask.release >= R26 and ask.one_node:
         return _first_node(ask, usable, first=True) or _first_node(ask, usable, first=False)
     found = _attempt(ask, usable, leaves, first=True)
@@ -66,7 +62,9 @@ def _first_node(ask: types.Ask, usable: Sequence[Open], *, first: bool) -> list[
     for node in sorted(usable, key=lambda node: (node.machine.weight, node.index)):
         if ask.required and node.machine.name not in ask.required:
             continue
-        offer = cores.near_gpus(ask, node, first=first, taken=taken) if ask.wants_gpus else cores.without_gpus(ask, node)
+        offer = (
+            cores.near_gpus(ask, node, first=first, taken=taken) if ask.wants_gpus else cores.without_gpus(ask, node)
+        )
         if offer is None:
             continue
         gpus = max(0, min(offer.gpus, ask.P - taken)) if ask.P else offer.gpus

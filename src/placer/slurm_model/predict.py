@@ -37,7 +37,9 @@ def _pick(
     leaves: Sequence[frozenset[str]] | None,
     ask: types.Ask,
 ) -> list[Picked] | None:
-    opened = [usable.open_node(ask, machine, load, i) for i, (machine, load) in enumerate(zip(machines, loads, strict=True))]
+    opened = [
+        usable.open_node(ask, machine, load, i) for i, (machine, load) in enumerate(zip(machines, loads, strict=True))
+    ]
     return nodes.choose(ask, [node for node in opened if node is not None], leaves)
 
 

@@ -66,9 +66,7 @@ class Search:
         """What a node offers; worked out once, with what is taken by then."""
         if node.index not in self._offers:
             self._offers[node.index] = (
-                cores.near_gpus(
-                    self.ask, node, first=self.first, taken=self.gpus_taken, nodes_left=self.nodes_left
-                )
+                cores.near_gpus(self.ask, node, first=self.first, taken=self.gpus_taken, nodes_left=self.nodes_left)
                 if self.ask.wants_gpus
                 else cores.without_gpus(self.ask, node)
             )
@@ -102,7 +100,7 @@ class Search:
         trimmed = ask.release == R22 and cpus < offer.cpus
         cpus = max(cpus, ask.pn_min)
         gpus = offer.gpus
-        if ask.P > self.gpus_taken:
+        if self.gpus_taken < ask.P:
             gpus = min(gpus, ask.P - self.gpus_taken - (self.nodes_left - 1))
         if ask.release >= R24:
             cpus = cpus if ask.q else max(cpus, offer.min_cores * t)

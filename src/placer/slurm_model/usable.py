@@ -54,10 +54,10 @@ def open_node(ask: types.Ask, machine: types.Machine, load: types.NodeLoad, inde
     if machine.memory_mib - load.memory_mib < ask.memory_mib:
         return None
     node = _free(ask, machine, load, index)
-    if ask.exclusive:
-        # All CPUs and GPUs will be the job's, whatever their type.
-        if node.open < machine.cores or ask.cpg * len(machine.devices) > machine.cores * ask.t(machine):
-            return None
+    # An exclusive job gets all CPUs and GPUs, whatever their type.
+    whole = ask.cpg * len(machine.devices) <= machine.cores * ask.t(machine) and node.open == machine.cores
+    if ask.exclusive and not whole:
+        return None
     if not _has_cores(ask, node):
         return None
     if ask.wants_gpus and not _has_gpus(ask, node):
@@ -122,6 +122,7 @@ def _bound_sockets(ask: types.Ask, node: Open) -> None:
     (of equal ones the last); with tasks per socket as many as the tasks need.
     """
     node.f = [f if cores else 0 for f, cores in zip(node.f, node.cores, strict=True)]
+    node.gpus = [gpus if cores else [] for gpus, cores in zip(node.gpus, node.cores, strict=True)]
     if ask.release > R24 or not ask.P or ask.pn_min > 1 or ask.min_cpus > ask.nodes:
         return
     stay = math.ceil((ask.npn or ask.n or 1) / ask.nps) if ask.nps else 1
