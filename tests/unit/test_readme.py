@@ -42,7 +42,7 @@ COMMANDS = [words[1:] for words in TYPED if words[0] == "placer"]
 def needs_more(words: list[str]) -> bool:
     """Whether a command needs a cluster, servers of its own, or files that are not shipped."""
     match words:
-        case ["sbatch", *rest]:
+        case ["sbatch" | "salloc" | "srun", *rest]:
             return "--placer-dry-run" not in rest
         case ["place" | "plan" | "audit" | "explain" | "defrag" | "snapshot", *rest]:
             return "--snapshot" not in rest
@@ -87,7 +87,7 @@ def test_readme_commands_that_need_a_cluster_have_verbs_and_options_that_exist()
             command, words = chosen, words[1:]
         known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
         given = {word.partition("=")[0] for word in words if word.startswith("-")}
-        if typed_words[0] == "sbatch":
+        if typed_words[0] in {"sbatch", "salloc", "srun"}:
             given = {word for word in given if word.startswith("--placer-")}
         assert given <= known, typed_words
 

@@ -21,6 +21,8 @@ VERBS: Final[dict[str, str]] = {
     "defrag": "Which fewest moves make room for a request?",
     "explain": "What a batch script gets wrong, and the corrected script",
     "sbatch": "Submit with sbatch, placed as advised",
+    "salloc": "Allocate with salloc, placed as advised",
+    "srun": "Run with srun, placed as advised",
     "topo": "Show what is wired to what: nodes and fabrics",
     "snapshot": "Keep the state of a cluster in a file, or show one",
     "simulate": "Replay traces against published policies and placer's own",
