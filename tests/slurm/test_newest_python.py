@@ -11,8 +11,8 @@ from tests.slurm import releases
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.timeout(900), pytest.mark.xdist_group("newest-python")]
 
-TESTS = ("tests/unit", "--ignore=tests/unit/cli")
-"""Of every room but the command line, whose tests start the installed `placer`."""
+TESTS = ("tests/unit", "--ignore=tests/unit/cli", "--ignore=tests/unit/test_readme.py")
+"""Of every room but the command line: those start the installed `placer` and what is on PATH."""
 
 
 def test_unit_tests_pass_on_the_newest_python_and_pulp() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 if TYPE_CHECKING:
-    from tests.slurm.conftest import Cluster
+    from tests.slurm.clusters import Cluster
 
 pytestmark = [pytest.mark.real_slurm, pytest.mark.timeout(600)]
 

@@ -21,7 +21,7 @@ from placer.cluster import types as cluster
 from placer.slurm import client, snapshot
 
 if TYPE_CHECKING:
-    from tests.slurm.conftest import Cluster
+    from tests.slurm.clusters import Cluster
 
 pytestmark = pytest.mark.real_slurm
 

@@ -18,7 +18,7 @@ from placer.slurm import sbatch_options, submission, submission_files, submissio
 from placer.slurm import submission_types as types
 
 if TYPE_CHECKING:
-    from tests.slurm.conftest import Cluster
+    from tests.slurm.clusters import Cluster
 
 pytestmark = pytest.mark.real_slurm
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import pathlib
-import subprocess
-import tempfile
 from collections.abc import Iterator
 
 import msgspec
 import pytest
+from tests.slurm import clusters
 
 from placer import hostlist
 from placer.cluster import types as cluster
-from placer.sandbox import emulated, install, slurm
+from placer.sandbox import emulated
 from placer.slurm import topology_conf, topology_yaml
 from placer.topology import fabric as fabrics
 from placer.topology import fabric_parts
@@ -21,7 +20,7 @@ from placer.topology.fabrics import topograph
 
 ROOT = pathlib.Path(__file__).parents[2]
 NODES = hostlist.expand("gpu[01-16]")
-pytestmark = pytest.mark.xdist_group("slurm-topology")
+pytestmark = pytest.mark.real_slurm
 
 
 def shape() -> emulated.EmulatedCluster:
@@ -30,36 +29,27 @@ def shape() -> emulated.EmulatedCluster:
     return emulated.EmulatedCluster(nodes, (cluster.Partition(name="p", nodes=NODES, default=True),), switches)
 
 
-@pytest.fixture(scope="module")
-def sandbox(slurm_installed: None) -> Iterator[pathlib.Path]:
-    """Sixteen nodes without GPUs, one switch."""
-    with tempfile.TemporaryDirectory(prefix="pl", ignore_cleanup_errors=True) as name:
-        directory = pathlib.Path(name)
-        slurm.up(directory, shape())
-        try:
-            yield directory
-        finally:
-            slurm.down(directory)
+@pytest.fixture(scope="module", params=clusters.each_release())
+def sandbox(request: pytest.FixtureRequest, slurm_installed: None) -> Iterator[clusters.Cluster]:
+    """Sixteen nodes without GPUs, one switch; of each release."""
+    with clusters.started(request.param, shape()) as cluster:
+        yield cluster
 
 
-def release() -> tuple[int, int]:
-    return install.find().release
-
-
-def shown(directory: pathlib.Path, text: str, file: str = "topology.conf") -> topo.Fabric:
+def shown(sandbox: clusters.Cluster, text: str, file: str = "topology.conf") -> topo.Fabric:
     """The fabric that slurmctld tells after it was given this file."""
+    directory = sandbox.directory
     other = {"topology.conf": "topology.yaml", "topology.yaml": "topology.conf"}[file]
     (directory / "etc" / other).unlink(missing_ok=True)
     (directory / "etc" / file).write_text(text)
-    environ = {"PATH": "/usr/bin:/bin:/usr/sbin:/usr/local/bin", "SLURM_CONF": str(directory / "etc" / "slurm.conf")}
     log = directory / "log" / "slurmctld.log"
     before = log.stat().st_size
-    for words in (["scontrol", "reconfigure"], ["scontrol", "show", "topology"]):
-        done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=60, check=True)
+    sandbox.run("scontrol", "reconfigure")
+    told = sandbox.run("scontrol", "show", "topology")
     said = log.read_text(errors="replace")[before:]
     assert "fatal" not in said, said
     assert not [line for line in said.splitlines() if "error" in line and "opology" in line], said
-    return topology_conf.read(done.stdout, source="scontrol")
+    return topology_conf.read(told, source="scontrol")
 
 
 def assert_same(told: topo.Fabric, written: topo.Fabric) -> None:
@@ -80,12 +70,12 @@ TREES = {
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_topology_conf_written_by_placer_is_told_again(sandbox: pathlib.Path, name: str) -> None:
+def test_topology_conf_written_by_placer_is_told_again(sandbox: clusters.Cluster, name: str) -> None:
     made = topology_conf.read(TREES[name], source="f")
     assert_same(shown(sandbox, topology_conf.write(made)), made)
 
 
-def test_topology_conf_of_a_cluster_model_is_told_again(sandbox: pathlib.Path) -> None:
+def test_topology_conf_of_a_cluster_model_is_told_again(sandbox: clusters.Cluster) -> None:
     """Four leaves, two spines, a core; NVLink domains as wide as a spine are no switches."""
     made = topograph.read((ROOT / "fixtures" / "fabric" / "model.yaml").read_text(), source="m")
     told = shown(sandbox, topology_conf.write(fabric_parts.network(made)))
@@ -93,7 +83,7 @@ def test_topology_conf_of_a_cluster_model_is_told_again(sandbox: pathlib.Path) -
     assert [hostlist.fold(d.nodes) for d in fabrics.domains_of(told, 1)] == ["gpu[01-08]", "gpu[09-16]"]
 
 
-def test_topology_conf_of_labels_with_names_slurm_cannot_read_is_told_again(sandbox: pathlib.Path) -> None:
+def test_topology_conf_of_labels_with_names_slurm_cannot_read_is_told_again(sandbox: clusters.Cluster) -> None:
     domains = {name: {"rack": f"rack {i // 4}/x", "hall": "hall"} for i, name in enumerate(NODES)}
     made = fabrics.from_node_domains(["rack", "hall"], domains, source="f")
     told = shown(sandbox, topology_conf.write(made))
@@ -101,10 +91,10 @@ def test_topology_conf_of_labels_with_names_slurm_cannot_read_is_told_again(sand
     assert [d.name for d in told.domains] == ["rack_0_x", "rack_1_x", "rack_2_x", "rack_3_x", "hall"]
 
 
-def test_topology_conf_of_blocks_is_told_again(sandbox: pathlib.Path) -> None:
-    if release() < (24, 11):
-        pytest.skip(f"Slurm {release()[0]}.{release()[1]:02} has no topology/block with BlockSizes: 24.11 or later")
-    conf = sandbox / "etc" / "slurm.conf"
+def test_topology_conf_of_blocks_is_told_again(sandbox: clusters.Cluster) -> None:
+    if sandbox.release < (24, 11):
+        pytest.skip("topology/block with BlockSizes is of Slurm 24.11 or later")
+    conf = sandbox.directory / "etc" / "slurm.conf"
     text = conf.read_text()
     made = topology_yaml.read((ROOT / "fixtures/fabric/two-islands.yaml").read_text(), source="f", name="racks")
     try:
@@ -115,9 +105,9 @@ def test_topology_conf_of_blocks_is_told_again(sandbox: pathlib.Path) -> None:
         conf.write_text(text)
 
 
-def test_topology_yaml_written_by_placer_is_told_again(sandbox: pathlib.Path) -> None:
-    if release() < (25, 5):
-        pytest.skip(f"Slurm {release()[0]}.{release()[1]:02} reads no topology.yaml: 25.05 or later")
+def test_topology_yaml_written_by_placer_is_told_again(sandbox: clusters.Cluster) -> None:
+    if sandbox.release < (25, 5):
+        pytest.skip("topology.yaml is of Slurm 25.05 or later")
     made = topology_yaml.read((ROOT / "fixtures/fabric/two-islands.yaml").read_text(), source="f")
     made = msgspec.structs.replace(made, warnings=())
     assert_same(shown(sandbox, topology_yaml.write_one(made), "topology.yaml"), made)
