@@ -24,6 +24,10 @@ class Offer:
     hi: int = INFINITE  # most tasks
     g: int = 0  # CPUs that a GPU comes with
 
+    def of(self, node: Open) -> Offer:
+        """The same offer of a node that is alike."""
+        return dataclasses.replace(self, node=dataclasses.replace(self.node, machine=node.machine, index=node.index))
+
 
 def without_gpus(ask: types.Ask, node: Open) -> Offer:
     """The offer to a job without GPUs. [24+] cores that would hold no whole task are closed, from the top."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from placer.slurm_model import gpus, nodes, tasks, types, usable
@@ -37,10 +38,22 @@ def _pick(
     leaves: Sequence[frozenset[str]] | None,
     ask: types.Ask,
 ) -> list[Picked] | None:
-    opened = [
-        usable.open_node(ask, machine, load, i) for i, (machine, load) in enumerate(zip(machines, loads, strict=True))
-    ]
-    return nodes.choose(ask, [node for node in opened if node is not None], leaves)
+    return nodes.choose(ask, _open(machines, loads, ask), leaves)
+
+
+def _open(machines: Sequence[types.Machine], loads: Sequence[types.NodeLoad], ask: types.Ask) -> list[usable.Open]:
+    """The nodes that can be used; nodes that are alike are looked at once."""
+    alike: dict[tuple[object, ...], usable.Open | None] = {}
+    opened = []
+    for index, (machine, load) in enumerate(zip(machines, loads, strict=True)):
+        shape = (machine.sockets, machine.cores_per_socket, machine.threads, machine.memory_mib, machine.weight)
+        key = (load, shape, machine.devices)
+        if key not in alike:
+            alike[key] = usable.open_node(ask, machine, load, index)
+        found = alike[key]
+        if found is not None:
+            opened.append(dataclasses.replace(found, machine=machine, index=index, like=found.index))
+    return opened
 
 
 def _fill(picked: Sequence[Picked], ask: types.Ask) -> types.Choice:

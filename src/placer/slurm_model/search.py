@@ -46,6 +46,7 @@ class Search:
         self.picked: list[Picked] = []
         self.tried: set[int] = set()
         self._offers: dict[int, Offer | None] = {}
+        self._alike: dict[tuple[int, int, int], Offer | None] = {}
 
     @property
     def nodes_left(self) -> int:
@@ -65,12 +66,17 @@ class Search:
     def offer(self, node: Open) -> Offer | None:
         """What a node offers; worked out once, with what is taken by then."""
         if node.index not in self._offers:
-            self._offers[node.index] = (
-                cores.near_gpus(self.ask, node, first=self.first, taken=self.gpus_taken, nodes_left=self.nodes_left)
-                if self.ask.wants_gpus
-                else cores.without_gpus(self.ask, node)
-            )
+            key = node.like, self.gpus_taken, self.nodes_left
+            if key not in self._alike:
+                self._alike[key] = self._work_out(node)
+            alike = self._alike[key]
+            self._offers[node.index] = None if alike is None else alike.of(node)
         return self._offers[node.index]
+
+    def _work_out(self, node: Open) -> Offer | None:
+        if not self.ask.wants_gpus:
+            return cores.without_gpus(self.ask, node)
+        return cores.near_gpus(self.ask, node, first=self.first, taken=self.gpus_taken, nodes_left=self.nodes_left)
 
     def take_required(self) -> bool:
         """Take the nodes that the job must hold; False where one cannot serve it."""

@@ -31,6 +31,7 @@ class Open:
     any: int
     near: int = 0
     cap: int = INFINITE
+    like: int = 0  # equal in all but name and place to nodes with the same number
 
     @property
     def open(self) -> int:
@@ -69,8 +70,9 @@ def _free(ask: types.Ask, machine: types.Machine, load: types.NodeLoad, index: i
     cores = [[core for core in machine.cores_of(s) if core not in load.cores] for s in range(machine.sockets)]
     gpus: list[list[int]] = [[] for _ in cores]
     gpus_any: list[int] = []
+    kind = None if ask.gpu_type is None else ask.gpu_type.casefold()  # Slurm compares types without regard to case
     for i, device in enumerate(machine.devices):
-        if i not in load.gpus and ask.gpu_type in (None, device.type):
+        if i not in load.gpus and (kind is None or (device.type or "").casefold() == kind):
             (gpus_any if device.socket is None or machine.sockets == 1 else gpus[device.socket]).append(i)
     return Open(machine, index, cores, gpus, gpus_any, [len(pool) for pool in gpus], len(gpus_any))
 
