@@ -113,6 +113,8 @@ class Search:
             gpus = min(gpus, self._gpus_of_tasks(offer, cpus))
         elif self.nodes_left == 1:
             cpus = max(cpus, min(offer.cpus, ask.cpg * (gpus_counted(ask, offer) or gpus)))
+        elif ask.cpg:
+            gpus = min(gpus, cpus // ask.cpg)
         return Picked(offer, cpus, gpus, trimmed)
 
     def _gpus_of_tasks(self, offer: Offer, cpus: int) -> int:
