@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from placer import hostlist, ranges
+from placer.cluster import codec_topology
 from placer.topology import fabric as fabrics
 from placer.topology import links
 from placer.topology import types as topo
@@ -27,29 +30,9 @@ def bandwidth_of(topology: topo.NodeTopology) -> Bandwidth:
 
 
 def node(topology: topo.NodeTopology, bandwidth: Bandwidth) -> dict[str, Any]:
-    """The body of kind `NodeTopology`. Unknown is None, CPU sets are in list syntax."""
-    return {
-        "name": topology.name,
-        "source": topology.source,
-        "partial": topology.partial,
-        "warnings": list(topology.warnings),
-        "assumed": list(topology.assumed),
-        "machine": topology.machine,
-        "gpus": [_gpu(gpu) for gpu in topology.gpus],
-        "nics": [{"id": n.id, "name": n.name, "numa": _list(n.numa), "bus_id": n.bus_id} for n in topology.nics],
-        "links": [
-            {"a": link.a, "b": link.b, "type": link.label, "bandwidth_gbps": bandwidth(link)} for link in topology.links
-        ],
-        "numa_nodes": [
-            {"id": n.id, "cpus": _cpus(n.cpus), "memory_mib": n.memory_mib, "package": n.package}
-            for n in topology.numa_nodes
-        ],
-        "switches": [
-            {"id": s.id, "devices": list(s.devices), "parent": s.parent, "numa": _list(s.numa)}
-            for s in topology.switches
-        ],
-        "cores": [ranges.format(core) for core in topology.cores],
-    }
+    """The body of kind `NodeTopology`, as a snapshot document holds it, with the bandwidth of every link."""
+    links = tuple(msgspec.structs.replace(link, bandwidth_gbps=bandwidth(link)) for link in topology.links)
+    return codec_topology.encode(msgspec.structs.replace(topology, links=links))
 
 
 def fabric(found: topo.Fabric, source: str, checks: list[str]) -> dict[str, Any]:
@@ -138,24 +121,6 @@ def numa_rows(topology: topo.NodeTopology) -> list[list[str]]:
         ]
         for n in topology.numa_nodes
     ]
-
-
-def _gpu(gpu: topo.Gpu) -> dict[str, Any]:
-    return {
-        "id": gpu.id,
-        "index": gpu.index,
-        "bus_id": gpu.bus_id,
-        "uuid": gpu.uuid,
-        "model": gpu.model,
-        "numa": _list(gpu.numa),
-        "cpus": _cpus(gpu.cpus),
-        "memory_numa": gpu.memory_numa,
-        "memory_mib": gpu.memory_mib,
-    }
-
-
-def _list(numbers: tuple[int, ...] | None) -> list[int] | None:
-    return None if numbers is None else list(numbers)
 
 
 def _cpus(numbers: tuple[int, ...] | None) -> str | None:
