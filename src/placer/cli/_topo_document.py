@@ -95,6 +95,27 @@ def gpu_rows(topology: topo.NodeTopology) -> tuple[list[str], list[list[str]]]:
     return columns, rows
 
 
+def nic_rows(topology: topo.NodeTopology) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of the adapters: name, PCI address, NUMA node, speed; `?` is unknown."""
+    rows = [
+        [
+            nic.id,
+            nic.name or "?",
+            nic.bus_id or "?",
+            _numa(nic.numa),
+            f"{nic.speed_gbits:g}" if nic.speed_gbits else "?",
+        ]
+        for nic in topology.nics
+    ]
+    return ["adapter", "name", "pci address", "numa", "gbit/s"], rows
+
+
+def switch_rows(topology: topo.NodeTopology) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of the PCIe switches: what lies below each, its parent, NUMA node."""
+    rows = [[s.id, " ".join(s.devices) or "-", s.parent or "-", _numa(s.numa)] for s in topology.switches]
+    return ["pcie switch", "devices", "below", "numa"], rows
+
+
 def link_rows(topology: topo.NodeTopology, bandwidth: Bandwidth) -> tuple[list[str], list[list[str]]]:
     """Columns and one row for each kind of link: its label, how many pairs, GB/s one way where that is known."""
     by_label: dict[str, list[topo.Link]] = {}

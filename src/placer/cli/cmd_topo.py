@@ -136,6 +136,12 @@ def _show(topology: topo.NodeTopology, bandwidth: _topo_document.Bandwidth) -> N
     if topology.numa_nodes:
         _render.say()
         _render.table(["numa node", "cpus", "memory MiB", "gpus"], _topo_document.numa_rows(topology))
+    if any(nic.bus_id or nic.speed_gbits or nic.numa for nic in topology.nics):
+        _render.say()
+        _render.table(*_topo_document.nic_rows(topology))
+    if topology.switches:
+        _render.say()
+        _render.table(*_topo_document.switch_rows(topology))
     for text in topology.warnings:
         _render.warn(text)
     for text in topology.assumed:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from placer.cli import main
+from placer.cli import _topo_document, main
+from placer.topology import types as topo
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -161,3 +162,17 @@ def test_topo_help_examples_run(capsys: pytest.CaptureFixture[str], words: list[
     assert len(examples) >= 2
     for line in examples:
         assert main.invoke(shlex.split(line)) == 0, line
+
+
+def test_rows_of_adapters_and_switches_tell_what_is_known() -> None:
+    node = topo.NodeTopology(
+        name="n",
+        source="s",
+        nics=(topo.Nic("eth0", "eth0", bus_id="0000:00:04.0", numa=(1,), speed_gbits=25.0), topo.Nic("NIC1")),
+        switches=(topo.PcieSwitch("sw1", devices=("GPU0", "eth0"), parent="sw0", numa=(0, 1)),),
+    )
+    assert _topo_document.nic_rows(node)[1] == [
+        ["eth0", "eth0", "0000:00:04.0", "1", "25"],
+        ["NIC1", "?", "?", "?", "?"],
+    ]
+    assert _topo_document.switch_rows(node)[1] == [["sw1", "GPU0 eth0", "sw0", "one of 0-1"]]
